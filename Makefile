@@ -1,0 +1,28 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+test: .venv/made                 ## every test of the package and the ledger
+	$(BIN)/python -m pytest
+
+book: .venv/made                 ## execute the chapters, write the site, check it in a browser
+	$(BIN)/python -m tools.book
+
+notebooks: .venv/made            ## write each chapter's notebook beside it
+	$(BIN)/python -m tools.notebooks
+
+check-notebooks: .venv/made      ## run each notebook alone, as on Colab
+	$(BIN)/python -m tools.check_notebooks
+
+lab: .venv/made                  ## open the notebooks in JupyterLab
+	$(BIN)/pip install --quiet jupyterlab && $(BIN)/jupyter lab book
+
+lint: .venv/made                 ## style, spelling, who may import whom
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/codespell
+
+.venv/made: requirements.txt requirements-texts.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet -r requirements.txt
+	$(BIN)/pip install --quiet --no-deps -r requirements-texts.txt
+	touch $@
+
+.PHONY: test book notebooks check-notebooks lab lint
