@@ -37,9 +37,7 @@ class Equation:
 
 def _row(label, status, name, function, test, chapter=None, **more):
     anchor = f"book/{chapter}#eq-{label.lower()}" if chapter else None
-    return Equation(
-        label, status, name, f"gma_ref.reference.{function}", f"tests/reference/{test}", anchor, **more
-    )
+    return Equation(label, status, name, f"gma_ref.reference.{function}", f"tests/reference/{test}", anchor, **more)
 
 
 MEMORY = "routing/latent_memory"

@@ -49,9 +49,7 @@ def scaled_dot_product_attention(
     similarity = q @ np.swapaxes(k, -1, -2) / np.sqrt(np.array(q.shape[-1], q.dtype))
     if not causal:
         return softmax(similarity) @ v
-    output = np.zeros(
-        (*np.broadcast_shapes(similarity.shape[:-2], v.shape[:-2]), *q.shape[-2:-1], v.shape[-1])
-    )
+    output = np.zeros((*np.broadcast_shapes(similarity.shape[:-2], v.shape[:-2]), *q.shape[-2:-1], v.shape[-1]))
     for i in range(q.shape[-2]):  # row by row: as part of one product, 0 times a later NaN would be NaN
         output[..., i, None, :] = softmax(similarity[..., i, None, : i + 1]) @ v[..., : i + 1, :]
     return output
@@ -89,9 +87,7 @@ def project(
 
 
 @accepts(gamma_q="N_q K", gamma_k="N_k K")
-def affinity(
-    gamma_q: Float[Array, "... N_q K"], gamma_k: Float[Array, "... N_k K"]
-) -> Float[Array, "... N_q N_k"]:
+def affinity(gamma_q: Float[Array, "... N_q K"], gamma_k: Float[Array, "... N_k K"]) -> Float[Array, "... N_q N_k"]:
     r"""Overlap of each query's responsibilities with each key's, Eq. (11).
 
     .. math:: \tilde A = \Gamma^Q(\Gamma^K)^\top, \qquad \tilde A_{ij} = \langle\gamma^Q_i,\gamma^K_j\rangle

@@ -74,9 +74,7 @@ def write_memory(
 
 
 @accepts(gamma_q="N_q K", memory=Memory)
-def read_memory(
-    gamma_q: Float[Array, "... N_q K"], memory: Memory, eps: float = 1e-6
-) -> Float[Array, "... N_q d_v"]:
+def read_memory(gamma_q: Float[Array, "... N_q K"], memory: Memory, eps: float = 1e-6) -> Float[Array, "... N_q d_v"]:
     r"""Read the slots, Eqs. (7) and (8).
 
     .. math::

@@ -55,9 +55,7 @@ class GaussianMixture:
             array.flags.writeable = False
             object.__setattr__(self, field, array)
         if self.num_components == 0 or self.routing_dim == 0:
-            raise ValueError(
-                f"mu must have at least one component and one dimension, got shape {self.mu.shape}"
-            )
+            raise ValueError(f"mu must have at least one component and one dimension, got shape {self.mu.shape}")
         check_finite("mu", self.mu)
         check_finite("variance", self.variance)
         if not (self.variance > 0).all():
@@ -65,9 +63,7 @@ class GaussianMixture:
         check_log_weights("log_prior", self.log_prior)
         excess = np.abs(log_sum_exp(self.log_prior))
         if not (excess <= 1e-5).all():
-            raise ValueError(
-                f"log_prior must have priors that sum to 1, got logsumexp of size {excess.max():.3g}"
-            )
+            raise ValueError(f"log_prior must have priors that sum to 1, got logsumexp of size {excess.max():.3g}")
 
     @classmethod
     @accepts(mu="K d_r", omega="K d_r", alpha="K")
