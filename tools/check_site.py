@@ -104,9 +104,7 @@ def look(base: str, names: list[str], screen: dict, themes: tuple[str, str]) -> 
         chromium = playwright.chromium.launch(executable_path=browser.obtain(), args=browser.ARGUMENTS)
         context = chromium.new_context(viewport=screen, color_scheme=themes[0])
         faults = [
-            f"{name} at {screen['width']} px: {fault}"
-            for name in names
-            for fault in visit(context, base, name, themes)
+            f"{name} at {screen['width']} px: {fault}" for name in names for fault in visit(context, base, name, themes)
         ]
         chromium.close()
     return faults

@@ -50,7 +50,13 @@ class LedgerDirective(Directive):
     def reference(self, domain: str, kind: str, target: str, text: nodes.Node) -> nodes.Node:
         """Return a link that Sphinx resolves, or warns about."""
         xref = addnodes.pending_xref(
-            "", refdomain=domain, reftype=kind, reftarget=target, refexplicit=True, refwarn=True, refdoc=self.env.docname
+            "",
+            refdomain=domain,
+            reftype=kind,
+            reftarget=target,
+            refexplicit=True,
+            refwarn=True,
+            refdoc=self.env.docname,
         )
         xref += nodes.inline("", "", text)
         return xref

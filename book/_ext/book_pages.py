@@ -38,7 +38,9 @@ def arrange_buttons(app: Sphinx, pagename, templatename, context: dict, doctree)
 def mend_citations(app: Sphinx, pagename, templatename, context: dict, doctree) -> None:
     """Call the list of works no list: docutils gives its entries a role that screen readers refuse in one."""
     if "body" in context:
-        context["body"] = context["body"].replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+        context["body"] = context["body"].replace(
+            '<div role="list" class="citation-list">', '<div class="citation-list">'
+        )
 
 
 def setup(app: Sphinx) -> dict:
