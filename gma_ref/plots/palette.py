@@ -1,8 +1,8 @@
 """One hue per symbol, in every formula and every figure of the book.
 
-Queries are blue, keys orange, values green, the memory purple. No single shade of a hue stands out on white and
-on near-black alike, so each has three. ``tests/plots/test_palette.py`` measures their contrast, and how far apart
-they stay for readers who do not see all colours.
+Queries are blue, keys orange, values green, the memory purple. No single shade of a hue stands out on white
+and on near-black alike, so each has three. ``tests/plots/test_palette.py`` measures their contrast, and how
+far apart they stay for readers who do not see all colours.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class Shades(NamedTuple):
     dark : str
         For text and lines on a dark page.
     both : str
-        Where one shade must serve both, as in a notebook's formulas: less contrast, but enough for large text.
+        Where one shade must serve both, as in a notebook's formulas: less contrast, enough for large text.
     """
 
     light: str
