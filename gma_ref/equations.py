@@ -1,0 +1,90 @@
+"""The ledger: for each equation where it is explained, the function that computes it and the test that checks it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Equation:
+    """One row of the ledger.
+
+    Attributes
+    ----------
+    label : str
+        The number printed beside the equation.
+    status : str
+        Where the label comes from: ``"given"`` by the paper, ``"inferred"`` from its place there, or ``"ours"``.
+    name : str
+        What the equation says, in a few words.
+    function : str
+        The function of the reference that computes it, as a dotted name.
+    test : str
+        The test that fails when the function is wrong, as pytest names it.
+    chapter : str or None
+        The page and anchor where it is explained, or None while that chapter is to be written.
+    proof, pytorch : str or None
+        The machine-checked proof and the PyTorch function, where they exist.
+    """
+
+    label: str
+    status: str
+    name: str
+    function: str
+    test: str
+    chapter: str | None = None
+    proof: str | None = None
+    pytorch: str | None = None
+
+
+def _row(label, status, name, function, test, chapter=None, **more):
+    anchor = f"book/{chapter}#eq-{label.lower()}" if chapter else None
+    return Equation(label, status, name, f"gma_ref.reference.{function}", f"tests/reference/{test}", anchor, **more)
+
+
+MEMORY = "routing/latent_memory"
+
+EQUATIONS = (
+    _row("1", "given", "dot-product attention", "attention.scaled_dot_product_attention",
+         "test_attention.py::test_dot_product_attention_is_the_slow_loop"),
+    _row("2", "inferred", "component density", "mixture.log_density",
+         "test_mixture.py::test_log_density_is_the_exact_one"),
+    _row("3", "given", "responsibilities", "mixture.responsibilities",
+         "test_mixture.py::test_responsibilities_are_the_exact_ones"),
+    _row("4", "given", "projections", "attention.project",
+         "test_attention.py::test_project_is_three_products"),
+    _row("R1", "ours", "the two routings share one mixture", "mixture.responsibilities",
+         "test_mixture.py::test_queries_and_keys_share_the_mixture"),
+    _row("5", "given", "write", "memory.write_memory",
+         "test_memory.py::test_write_is_the_slow_loop", MEMORY),
+    _row("6", "given", "write, one slot", "memory.write_memory",
+         "test_memory.py::test_each_slot_sums_its_values", MEMORY),
+    _row("7", "given", "read", "attention.gaussian_mixture_attention",
+         "test_attention.py::test_output_is_the_exact_one", MEMORY),
+    _row("8", "given", "read, one token", "memory.read_memory",
+         "test_memory.py::test_read_is_the_slow_loop", MEMORY),
+    _row("9", "given", "implied weights", "attention.attention_weights",
+         "test_attention.py::test_weights_are_the_exact_ones"),
+    _row("10", "given", "output as attention", "attention.gaussian_mixture_attention",
+         "test_attention.py::test_output_is_weights_times_values"),
+    _row("11", "given", "affinity", "attention.affinity",
+         "test_attention.py::test_affinity_is_the_overlap_of_responsibilities"),
+    _row("12", "inferred", "routing cost", "cost.routing_cost",
+         "test_cost.py::test_cost_counts_the_operations_of_a_slow_loop"),
+    _row("R2", "ours", "routing storage", "cost.routing_storage",
+         "test_cost.py::test_storage_counts_the_arrays"),
+    _row("5b", "inferred", "prefix memory", "memory.prefix_memory",
+         "test_memory.py::test_prefix_memory_is_a_write_of_each_prefix"),
+    _row("8b", "given", "causal read", "attention.causal_read",
+         "test_attention.py::test_causal_output_is_the_exact_one"),
+    _row("9b", "inferred", "causal weights", "attention.attention_weights",
+         "test_attention.py::test_causal_weights_are_the_exact_ones"),
+    _row("10b", "inferred", "causal output as attention", "attention.gaussian_mixture_attention",
+         "test_attention.py::test_causal_output_is_weights_times_values"),
+    _row("R3", "ours", "causal weights as a lower triangle", "attention.attention_weights",
+         "test_attention.py::test_causal_weights_are_a_normalised_lower_triangle"),
+    _row("14", "given", "variances", "mixture.GaussianMixture.from_unconstrained",
+         "test_mixture.py::test_variances_are_the_exact_ones"),
+    _row("15", "given", "priors", "mixture.GaussianMixture.from_unconstrained",
+         "test_mixture.py::test_priors_are_the_exact_ones"),
+    _row("16", "inferred", "scores", "mixture.scores",
+         "test_mixture.py::test_scores_are_the_exact_ones"),
+)  # fmt: skip
