@@ -167,24 +167,7 @@ _HEADING = re.compile(
           | (?P<apart> PROLOGUE | EPILOGUE | (?<=\#\ ) Prologue ) ) \b .* $""",
     re.VERBOSE | re.MULTILINE,
 )
-_NUMERALS = (
-    "",
-    "I",
-    "II",
-    "III",
-    "IV",
-    "V",
-    "VI",
-    "VII",
-    "VIII",
-    "IX",
-    "X",
-    "XI",
-    "XII",
-    "XIII",
-    "XIV",
-    "XV",
-)
+_NUMERALS = ["", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII", "XIII", "XIV", "XV"]
 _SPEAKER = re.compile(r"^\*\*(.+)\*\*", re.MULTILINE)
 
 

@@ -33,9 +33,7 @@ def test_all_plays_are_there():
 
 @pytest.mark.parametrize("title", TITLES)
 def test_every_speaker_speaks_in_the_order_of_the_file(title):
-    bold = [
-        name for name in re.findall(r"^\*\*(.+?)\*\*", source(title), re.MULTILINE) if name != "Scene III"
-    ]
+    bold = [name for name in re.findall(r"^\*\*(.+?)\*\*", source(title), re.MULTILINE) if name != "Scene III"]
     ours = [name for name, _ in speeches(title) if name not in {"", "PROLOGUE", "EPILOGUE"}]
     assert ours == bold
 
@@ -101,8 +99,7 @@ def test_a_scene_known_by_heart():
     assert balcony[1] == ("JULIET", "Ay me!")
     assert {speech.speaker for speech in balcony} == {"ROMEO", "JULIET", "Nurse"}
     assert scene("Hamlet", 3, 1)[12].text.startswith("I hear him coming") or any(
-        speech.text.startswith("To be, or not to be: that is the question:")
-        for speech in scene("Hamlet", 3, 1)
+        speech.text.startswith("To be, or not to be: that is the question:") for speech in scene("Hamlet", 3, 1)
     )
 
 
@@ -118,9 +115,7 @@ def test_unmarked_headings_prologues_and_epilogues_are_scenes():
 
 
 def test_speeches_without_their_speakers_name_are_not_lost():
-    nameless = [
-        speech.text.split()[0] for title in TITLES for speech in speeches(title) if not speech.speaker
-    ]
+    nameless = [speech.text.split()[0] for title in TITLES for speech in speeches(title) if not speech.speaker]
     assert nameless == ["Master-Gunner", "Take,", "O"]
     assert scene("Henry VIII", 1, 0)[0].text.startswith("I come no more to make you laugh:")
 
@@ -146,9 +141,7 @@ def test_words_keep_elisions_and_drop_quotation_marks():
 
 
 def test_titles_are_found_whatever_their_spelling():
-    assert read_play("a midsummer night's dream") is read_play(
-        "A MIDSUMMER NIGHTS DREAM".replace("TS", "T'S")
-    )
+    assert read_play("a midsummer night's dream") is read_play("A MIDSUMMER NIGHTS DREAM".replace("TS", "T'S"))
     with pytest.raises(ValueError, match="did you mean 'Hamlet'"):
         read_play("Hamlt")
     with pytest.raises(ValueError, match=r"plays\(\) lists the titles"):
