@@ -23,7 +23,7 @@ def compare_paths():
         title="Match then collect, or write then read",
         description=(
             "Left: in dot-product attention each of 7 queries is linked with each of 7 keys, by 49 lines. Right: in "
-            "Gaussian Mixture Attention 7 keys are linked with 2 slots of a memory and these with 7 queries, by 28 lines."
+            "Gaussian Mixture Attention 7 keys are linked with 2 slots of a memory, and these with 7 queries, by 28."
         ),
         shapes=[*_match_then_collect(10), *_write_then_read(235)],
     )
