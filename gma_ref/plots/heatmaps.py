@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gma_ref.plots.palette import EDGE
 from gma_ref.plots.style import book_style, colour_map
 from gma_ref.reference import Memory
 
@@ -11,8 +12,8 @@ __all__ = ["memory_heatmap", "responsibility_heatmap"]
 def responsibility_heatmap(gamma, tokens=None, *, kind="key", ax=None):
     r"""Draw responsibilities: how much of each token goes to each slot.
 
-    With `tokens` each row is a token, labelled, to be read downwards like the text: good for some forty. Without
-    them time runs to the right, which has room for a thousand tokens.
+    With `tokens` each row is a token, labelled, to be read downwards: good for some forty. Without them the tokens
+    run to the right; where they are more than 400, each column is the mean of a few that follow each other.
 
     Parameters
     ----------
@@ -44,7 +45,11 @@ def responsibility_heatmap(gamma, tokens=None, *, kind="key", ax=None):
     name = {"key": r"$\gamma^K_{j,k}$", "query": r"$\gamma^Q_{i,k}$"}[kind]
     shown = {"cmap": colour_map(kind), "vmin": 0, "vmax": 1}
     if tokens is None:
-        return _wide(gamma, ax, "token", name, shown)
+        width = -(-len(gamma) // 400)
+        starts = np.arange(0, len(gamma), width)
+        means = np.add.reduceat(gamma, starts) / np.diff([*starts, len(gamma)])[:, None]
+        along = "token" if width == 1 else f"token (means over {width})"
+        return _wide(means, len(gamma), ax, along, name, shown)
     return _tall(gamma, _labels("tokens", tokens, len(gamma), "a row of gamma"), ax, name, shown)
 
 
@@ -80,27 +85,29 @@ def memory_heatmap(memory, labels=None, *, title=None, ax=None):
     signed = slots.min() < 0
     shown = {"cmap": colour_map("mem", diverging=signed), "vmin": -largest if signed else 0, "vmax": largest}
     if labels is None:
-        return _wide(slots.T, ax, "value coordinate", title, shown)
+        return _wide(slots.T, slots.shape[1], ax, "value coordinate", title, shown)
     return _tall(slots.T, _labels("labels", labels, slots.shape[1], "a value coordinate"), ax, title, shown)
 
 
-def _wide(matrix, ax, along, name, shown):
-    """Draw rows of `matrix` from left to right, slots downwards."""
+def _wide(matrix, count, ax, along, name, shown):
+    """Draw rows of `matrix`, which stand for `count` things, from left to right; slots downwards."""
+    slots = matrix.shape[1]
     with book_style():
-        ax = ax or _new_axes(6.0, 1.1 + 0.17 * min(max(matrix.shape[1], 4), 24))
-        image = ax.imshow(matrix.T, aspect="auto", extent=(0.5, len(matrix) + 0.5, matrix.shape[1] + 0.5, 0.5), **shown)
-        ax.set(xlabel=along, ylabel="slot $k$", yticks=_slot_ticks(matrix.shape[1]))
+        ax = ax or _new_axes(6.0, 1.5 + 0.17 * min(max(slots, 4), 24))
+        image = ax.imshow(matrix.T, aspect="auto", extent=(0.5, count + 0.5, slots + 0.5, 0.5), **shown)
+        ax.set(xlabel=along, ylabel="slot $k$", yticks=_slot_ticks(slots))
         return _finish(ax, image, name)
 
 
 def _tall(matrix, labels, ax, name, shown):
-    """Draw rows of `matrix` downwards, each with its label, slots from left to right."""
+    """Draw rows of `matrix` downwards, each with its label; slots from left to right."""
     count, slots = matrix.shape
     with book_style():
-        ax = ax or _new_axes(min(5.0, 2.2 + 0.27 * slots), 0.8 + 0.2 * count)
+        ax = ax or _new_axes(min(5.0, 1.5 + 0.3 * slots), 1.2 + 0.2 * count)
         image = ax.imshow(matrix, aspect="auto", extent=(0.5, slots + 0.5, count + 0.5, 0.5), **shown)
         ax.set(xlabel="slot $k$", xticks=_slot_ticks(slots))
         ax.set_yticks(np.arange(1, count + 1), labels)
+        ax.hlines(np.arange(1, count) + 0.5, 0.5, slots + 0.5, EDGE, linewidth=0.5)  # lead the eye from label to cell
         return _finish(ax, image, name)
 
 
@@ -114,8 +121,12 @@ def _finish(ax, image, name):
     ax.grid(False)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    bar = ax.figure.colorbar(image, ax=ax, label=name, fraction=0.06, pad=0.03, aspect=18)
+    height = ax.figure.get_size_inches()[1]
+    bar = ax.figure.colorbar(image, ax=ax, location="top", fraction=0.12 / height, pad=0.1 / height, aspect=30)
+    bar.set_label(name, labelpad=7)
     bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0)
+    ax.figure.draw_without_rendering()  # makes the ticks now, while the style holds
     return ax
 
 

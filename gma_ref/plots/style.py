@@ -11,6 +11,8 @@ RC = {
     "figure.dpi": 100,
     "figure.facecolor": CARD,
     "figure.constrained_layout.use": True,
+    "figure.constrained_layout.w_pad": 0.08,
+    "figure.constrained_layout.h_pad": 0.08,
     "savefig.facecolor": CARD,
     "savefig.dpi": 200,
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that every machine draws the same
@@ -36,7 +38,7 @@ RC = {
     "grid.linewidth": 0.6,
     "lines.linewidth": 2.0,
     "legend.frameon": False,
-    "image.interpolation": "antialiased",
+    "image.interpolation": "nearest",
 }
 
 
@@ -98,7 +100,7 @@ def colour_map(symbol, diverging=False):
     colours = ["#ffffff", mix(hue, "#ffffff", 0.5), hue, mix(hue, "#000000", 0.62)]
     if diverging:
         colours = [mix(INK, "#ffffff", share) for share in (1, 0.8, 0.4)] + colours
-    return LinearSegmentedColormap.from_list(f"gma-{symbol}", colours)
+    return LinearSegmentedColormap.from_list(f"gma-{symbol}", colours, N=257)  # odd, so that there is a middle
 
 
 def _settings(matplotlib):
