@@ -50,3 +50,16 @@ def pytest_collection_finish():
     """Give PyTorch, where a test module has imported it, one thread: on a shared machine more are slower."""
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+@pytest.fixture
+def without_shape_checks():
+    """Let arrays through that jaxtyping does not know: it has no name for long doubles."""
+    if not SHAPE_CHECKS:
+        yield
+        return
+    import jaxtyping
+
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

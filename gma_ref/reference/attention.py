@@ -49,7 +49,8 @@ def scaled_dot_product_attention(
     similarity = q @ np.swapaxes(k, -1, -2) / np.sqrt(np.array(q.shape[-1], q.dtype))
     if not causal:
         return softmax(similarity) @ v
-    output = np.zeros((*np.broadcast_shapes(similarity.shape[:-2], v.shape[:-2]), *q.shape[-2:-1], v.shape[-1]))
+    batch = np.broadcast_shapes(similarity.shape[:-2], v.shape[:-2])
+    output = np.zeros((*batch, q.shape[-2], v.shape[-1]), np.result_type(similarity, v))
     for i in range(q.shape[-2]):  # row by row: as part of one product, 0 times a later NaN would be NaN
         output[..., i, None, :] = softmax(similarity[..., i, None, : i + 1]) @ v[..., : i + 1, :]
     return output
