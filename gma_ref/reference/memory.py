@@ -101,7 +101,8 @@ def read_memory(gamma_q: Float[Array, "... N_q K"], memory: Memory, eps: float =
     """
     numerator = gamma_q @ memory.V_tilde
     denominator = gamma_q @ memory.Z[..., None] + eps
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0)
+    reached = denominator != 0
+    return np.where(reached, numerator, 0) / np.where(reached, denominator, 1)
 
 
 @accepts(gamma_k="N_k K", v="N_k d_v", key_mask="gamma_k")
