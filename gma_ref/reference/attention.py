@@ -200,7 +200,8 @@ def gaussian_mixture_attention(
     Notes
     -----
     Linear in N in time and memory: no array of size N² or N·K·d_v is made. Causally, changing a token changes no
-    earlier output by a bit. Source: Huang & Raza (2026), Eqs. (7) and (8b).
+    earlier output by a bit. The output is `attention_weights` times `v`, Eqs. (10) and (10b). Source: Huang & Raza
+    (2026), Eqs. (7) and (8b).
     """
     gamma_q = responsibilities(q, mixture)
     gamma_k = keep(key_mask, responsibilities(keep(key_mask, k), mixture))

@@ -22,6 +22,10 @@ class Memory(NamedTuple):
         :math:`\tilde V`, the responsibility-weighted sum of the values in each slot.
     Z : array, (..., K)
         :math:`Z`, the total responsibility of the keys in each slot; over all slots it sums to the number of keys.
+
+    Notes
+    -----
+    Source: Huang & Raza (2026), Eq. (5).
     """
 
     V_tilde: Float[Array, "... K d_v"]
