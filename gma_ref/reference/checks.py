@@ -9,7 +9,6 @@ import functools
 import inspect
 import math
 import numbers
-import operator
 
 import numpy as np
 
@@ -178,12 +177,8 @@ def check_causal(causal, sizes):
 
 def as_count(name, value):
     """Return a count as a Python int that is not negative."""
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
-    if isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be an integer, got bool")
-    if count < 0:
-        raise ValueError(f"{name} must be at least 0, got {count}")
-    return count
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
+    if value < 0:
+        raise ValueError(f"{name} must be at least 0, got {value}")
+    return int(value)
