@@ -1,5 +1,6 @@
 """Formulas on the site: the book's colours, and numbered equations of several lines."""
 
+import re
 from pathlib import Path
 
 from docutils import nodes
@@ -56,9 +57,43 @@ class NumberedLines(SphinxPostTransform):
                 node.children = [nodes.Text(rf"\[{text}\]")]
 
 
+class KeepPunctuation(SphinxPostTransform):
+    """Keep a bracket or a comma on the line of the formula that it touches: browsers may break there."""
+
+    default_priority = 900
+    formats = ("html",)
+
+    def run(self, **kwargs) -> None:
+        """Wrap each such formula and its neighbours in a span that does not break."""
+        for node in list(self.document.findall(nodes.math)):
+            before, after = (self.neighbour(node, step) for step in (-1, 1))
+            opening = re.search(r"[(\[“‘]$", before or "")
+            closing = re.match(r"[)\],.;:?!’”]+|-\w+", after or "")
+            if not opening and not closing:
+                continue
+            parent, index = node.parent, node.parent.index(node)
+            span = nodes.inline(classes=["nobr"])
+            if opening:
+                parent[index - 1] = nodes.Text(before[: opening.start()])
+                span += nodes.Text(opening[0])
+            span += node.deepcopy()
+            if closing:
+                parent[index + 1] = nodes.Text(after[closing.end() :])
+                span += nodes.Text(closing[0])
+            parent[index] = span
+
+    @staticmethod
+    def neighbour(node: nodes.math, step: int) -> nodes.Text | None:
+        """Return the text directly before or after a formula."""
+        index = node.parent.index(node) + step
+        inside = 0 <= index < len(node.parent)
+        return node.parent[index] if inside and isinstance(node.parent[index], nodes.Text) else None
+
+
 def setup(app: Sphinx) -> dict:
     """Connect the above."""
     app.connect("config-inited", add_macros)
     app.connect("builder-inited", write_palette)
+    app.add_post_transform(KeepPunctuation)
     app.add_post_transform(NumberedLines)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
