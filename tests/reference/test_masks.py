@@ -185,5 +185,5 @@ def test_causal_attention_needs_as_many_queries_as_keys(num_queries):
     with pytest.raises(ValueError, match=message):
         gma_ref.scaled_dot_product_attention(q, k, v, causal=True)
     with pytest.raises(ValueError, match=message):
-        gma_ref.attention_weights(gma_ref.responsibilities(q, mixture), gma_ref.responsibilities(k, mixture), causal=True)
+        gma_ref.attention_weights(np.ones((2, num_queries, 4)), np.ones((2, 6, 4)), causal=True)
     assert gma_ref.gaussian_mixture_attention(q, k, v, mixture).shape == (2, num_queries, 5)
