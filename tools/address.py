@@ -1,0 +1,53 @@
+"""Set the address of the book: ``python -m tools.address https://github.com/OWNER/REPOSITORY``.
+
+Writes ``repository.url``, and with ``--branch`` the branch that Colab opens notebooks from, in ``_config.yml``. Every
+link to Colab and every install line follows from them.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# GitHub's own rules for names, which an unset YOUR_ACCOUNT breaks on purpose.
+ADDRESS = re.compile(
+    r"https://github\.com/[A-Za-z0-9](?:-?[A-Za-z0-9]){0,38}/(?!\.\.?$)[\w.-]{1,100}(?<!\.git)", re.ASCII
+)
+BRANCH = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|/\.|\.lock$))[\w./-]+(?<![/.])", re.ASCII)
+
+
+def set_value(config: str, key: str, value: str) -> str:
+    """Return the text of ``_config.yml`` with ``repository.<key>`` set, and all else as it was."""
+    pattern = rf"^(repository:[ \t]*(?:#.*)?\n(?:[ \t]+.*\n|[ \t]*\n|#.*\n)*?[ \t]+{key}:[ \t]*)[^\s#]+"
+    new, count = re.subn(pattern, lambda match: match[1] + value, config, count=1, flags=re.MULTILINE)
+    if not count:
+        raise ValueError(f"_config.yml has no repository.{key}")
+    return new
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """Set the address; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("url", help="https://github.com/OWNER/REPOSITORY")
+    parser.add_argument("--branch", help="branch that Colab opens notebooks from")
+    given = parser.parse_args(arguments)
+    if not ADDRESS.fullmatch(given.url):
+        print(f"not of the form https://github.com/OWNER/REPOSITORY: {given.url}", file=sys.stderr)
+        return 1
+    if given.branch is not None and not BRANCH.fullmatch(given.branch):
+        print(f"not the name of a branch: {given.branch}", file=sys.stderr)
+        return 1
+    path = root / "_config.yml"
+    try:
+        config = set_value(path.read_text(encoding="utf-8"), "url", given.url)
+        config = set_value(config, "branch", given.branch) if given.branch else config
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    path.write_text(config, encoding="utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
