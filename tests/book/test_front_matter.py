@@ -12,6 +12,7 @@ from pybtex.database import parse_file
 
 import gma_ref
 from gma_ref.plots.palette import PALETTE
+from tools import address
 
 ROOT = Path(__file__).parents[2]
 PROSE = sorted([*ROOT.glob("*.md"), *(ROOT / "book").rglob("*.md")])
@@ -90,6 +91,30 @@ def test_the_layout_in_the_readme_names_every_part_of_the_package():
     layout = set(re.findall(r"`gma_ref/(\w+)", readme))
     parts = {path.stem for path in (ROOT / "gma_ref").iterdir() if path.suffix in ("", ".py")}
     assert layout == {part for part in parts if not part.startswith("_")}
+
+
+def test_every_install_line_has_the_address_of_the_book():
+    url = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"]
+    installed = [line for page in PROSE for line in re.findall(r"git\+(https://[\w./-]*\w)", code_of(page))]
+    assert installed
+    assert set(installed) == {url}
+
+
+def test_a_new_address_reaches_every_page(tmp_path):
+    for page in [ROOT / "_config.yml", ROOT / "README.md", *(ROOT / "book").rglob("*.md")]:
+        copy = tmp_path / name(page)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(page.read_bytes())
+    old = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"]
+    new = "https://github.com/someone/their-book"
+    setup = tmp_path / "book/setup.md"
+    setup.write_text(setup.read_text(encoding="utf-8") + f"{old}-2 {old}.git {old}.\n", encoding="utf-8")
+    assert address.main([new], root=tmp_path) == 0
+    texts = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.rglob("*") if page.is_file()}
+    assert f"url: {new}\n" in texts["_config.yml"]
+    assert f"git+{new} " in texts["README.md"]
+    assert texts["setup.md"].endswith(f"{old}-2 {old}.git {new}.\n")  # the first two are other addresses
+    assert old not in "".join(texts.values()).replace(f"{old}-2 {old}.git", "")
 
 
 def test_the_front_page_leads_to_every_page():
