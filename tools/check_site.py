@@ -127,7 +127,8 @@ def search(base: str, site: Path) -> list[str]:
         for page, found in vocabulary.items():
             name = page.relative_to(site).as_posix()
             word = min(found, key=lambda each: (spread[each], each), default=name)
-            tab.goto(f"{base}search.html?q={word}", wait_until="networkidle")
+            tab.goto(f"{base}search.html?q={word}")
+            tab.wait_for_function("document.querySelector('#search-results h2')?.innerText === 'Search Results'")
             if not tab.locator(f'#search-results a[href*="{name}"]').count():
                 faults.append(f"{name} is not found by searching for {word!r}")
         chromium.close()

@@ -73,8 +73,8 @@ def write_memory(
     gamma_k, v = keep(key_mask, gamma_k), keep(key_mask, v)
     gamma_k_T = np.swapaxes(gamma_k, -1, -2)
     V_tilde = gamma_k_T @ v
-    Z = gamma_k_T @ np.ones(v.shape[-2], gamma_k.dtype)
-    return Memory(V_tilde, np.broadcast_to(Z, V_tilde.shape[:-1]).copy())
+    Z = gamma_k_T @ np.ones((*v.shape[:-1], 1), v.dtype)
+    return Memory(V_tilde, Z[..., 0])
 
 
 @accepts(gamma_q="N_q K", memory=Memory)
