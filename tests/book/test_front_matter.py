@@ -24,10 +24,10 @@ def name(path):
     return path.relative_to(ROOT).as_posix()
 
 
-def code_of(path):
-    """All that a page sets as code: blocks and spans."""
+def commands(path):
+    """All that a page says to type into a shell: blocks of it, and what stands as code within a line."""
     text = path.read_text(encoding="utf-8")
-    blocks = re.findall(r"^```.*?^```", text, flags=re.M | re.S)
+    blocks = re.findall(r"^```bash\n.*?^```", text, flags=re.M | re.S)
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
     return "\n".join(blocks + spans)
 
@@ -56,13 +56,13 @@ def notation_rows():
 def test_each_command_on_a_page_exists(page):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.M))
-    code = code_of(page)
-    assert set(re.findall(r"\bmake ([a-z-]+)", code)) <= targets
-    for module in re.findall(r"\bpython3? -m ([\w.]+)", code):
+    shell = commands(page)
+    assert set(re.findall(r"\bmake ([a-z-]+)", shell)) <= targets
+    for module in re.findall(r"\bpython3? -m ([\w.]+)", shell):
         assert importlib.util.find_spec(module), f"python -m {module}"
-    for file in re.findall(r"(?:^|\s)-r (\S+)", code):
+    for file in re.findall(r"(?:^|\s)-r (\S+)", shell):
         assert (ROOT / file).is_file(), file
-    for extra in re.findall(r"\[([a-z,]+)\]\"", code):
+    for extra in re.findall(r"\[([a-z,]+)\]\"", shell):
         assert set(extra.split(",")) <= set(project()["optional-dependencies"])
 
 
@@ -95,7 +95,7 @@ def test_the_layout_in_the_readme_names_every_part_of_the_package():
 
 def test_every_install_line_has_the_address_of_the_book():
     url = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"]
-    installed = [line for page in PROSE for line in re.findall(r"git\+(https://[\w./-]*\w)", code_of(page))]
+    installed = [line for page in PROSE for line in re.findall(r"git\+(https://[\w./-]*\w)", commands(page))]
     assert installed
     assert set(installed) == {url}
 
