@@ -53,9 +53,11 @@ def use_book_style():
     matplotlib = _matplotlib()
     matplotlib.rcParams.update(_settings(matplotlib))
     if "inline" in matplotlib.get_backend():
-        from matplotlib_inline.backend_inline import set_matplotlib_formats
+        from IPython import get_ipython
+        from matplotlib_inline.config import InlineBackend
 
-        set_matplotlib_formats("retina")
+        # The setting itself, since older versions of matplotlib configure the notebook again after the first cell.
+        InlineBackend.instance(parent=get_ipython()).figure_formats = {"retina"}
 
 
 def book_style():
