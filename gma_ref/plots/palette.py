@@ -32,3 +32,10 @@ PALETTE = {
     "val": Shades(light="#177a5b", dark="#52e0b0", both="#03986e"),  # green
     "mem": Shades(light="#8f4acd", dark="#b985fb", both="#b26cc2"),  # purple
 }
+
+# Figures stand on a light card of their own, on light and dark pages alike.
+CARD = "#fbfcfe"
+INK = "#1f2733"  # words and lines that belong to no symbol
+FAINT = "#5d6675"  # the same where a drawing is dimmed, still easy to read ...
+DIMMED = "#f3f5f9"  # ... on what lies below it
+EDGE = "#d5dae3"  # frames and grids

@@ -49,7 +49,8 @@ def scaled_dot_product_attention(
     similarity = q @ np.swapaxes(k, -1, -2) / np.sqrt(np.array(q.shape[-1], q.dtype))
     if not causal:
         return softmax(similarity) @ v
-    output = np.zeros((*np.broadcast_shapes(similarity.shape[:-2], v.shape[:-2]), *q.shape[-2:-1], v.shape[-1]))
+    batch = np.broadcast_shapes(similarity.shape[:-2], v.shape[:-2])
+    output = np.zeros((*batch, q.shape[-2], v.shape[-1]), np.result_type(similarity, v))
     for i in range(q.shape[-2]):  # row by row: as part of one product, 0 times a later NaN would be NaN
         output[..., i, None, :] = softmax(similarity[..., i, None, : i + 1]) @ v[..., : i + 1, :]
     return output
@@ -199,7 +200,8 @@ def gaussian_mixture_attention(
     Notes
     -----
     Linear in N in time and memory: no array of size N² or N·K·d_v is made. Causally, changing a token changes no
-    earlier output by a bit. Source: Huang & Raza (2026), Eqs. (7) and (8b).
+    earlier output by a bit. The output is `attention_weights` times `v`, Eqs. (10) and (10b). Source: Huang & Raza
+    (2026), Eqs. (7) and (8b).
     """
     gamma_q = responsibilities(q, mixture)
     gamma_k = keep(key_mask, responsibilities(keep(key_mask, k), mixture))

@@ -9,7 +9,6 @@ import functools
 import inspect
 import math
 import numbers
-import operator
 
 import numpy as np
 
@@ -51,6 +50,7 @@ def accepts(result_dtype_of=None, **specs):
                 if name in given:
                     given[name] = as_stabilizer(name, given[name])
             if "causal" in given:
+                given["causal"] = as_flag("causal", given["causal"])
                 check_causal(given["causal"], axes.sizes)
             result = function(*bound.args, **bound.kwargs)
             return result if dtype is None else result.astype(dtype, copy=False)
@@ -102,17 +102,22 @@ def _as_container(name, value, cls, axes):
 
 def as_array(name, value):
     """Return `value` as a floating array; integers become float64."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} must be an ordinary array, got a masked array: pass its mask as key_mask")
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise ValueError(f"{name} must be an array of numbers, got rows of different lengths") from None
+    array = _as_ordinary_array(name, value)
     if array.dtype.kind in "iu":
         return array.astype(np.float64)
     if array.dtype.kind != "f":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     return array
+
+
+def _as_ordinary_array(name, value):
+    """Return `value` as an array of whatever it holds."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be an ordinary array, got a masked array (key_mask says which keys take part)")
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} must be an array, got rows of different lengths") from None
 
 
 def at_least_float32(array):
@@ -139,7 +144,7 @@ def as_key_mask(key_mask, shape, keys):
     """Return `key_mask` as a boolean array that fits keys of the given shape; True means: takes part."""
     if key_mask is None:
         return None
-    mask = np.asarray(key_mask)
+    mask = _as_ordinary_array("key_mask", key_mask)
     if mask.dtype != np.bool_:
         raise TypeError(f"key_mask must be boolean (True: this key takes part), got dtype {mask.dtype}")
     fits = mask.shape == shape[-2:-1]
@@ -153,10 +158,15 @@ def as_key_mask(key_mask, shape, keys):
     return mask
 
 
+def as_flag(name, value):
+    """Return a switch as True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+    return bool(value)
+
+
 def check_causal(causal, sizes):
     """Refuse a causal call whose queries and keys are not the same tokens."""
-    if not isinstance(causal, bool | np.bool_):
-        raise TypeError(f"causal must be True or False, got {type(causal).__name__}")
     (num_queries, _), (num_keys, _) = sizes["N_q"], sizes["N_k"]
     if causal and num_queries != num_keys:
         raise ValueError(
@@ -167,12 +177,8 @@ def check_causal(causal, sizes):
 
 def as_count(name, value):
     """Return a count as a Python int that is not negative."""
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
-    if isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be an integer, got bool")
-    if count < 0:
-        raise ValueError(f"{name} must be at least 0, got {count}")
-    return count
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
+    if value < 0:
+        raise ValueError(f"{name} must be at least 0, got {value}")
+    return int(value)

@@ -1,6 +1,6 @@
 """The paper's counts of operations and of stored numbers, term by term: Eq. (12)."""
 
-from .checks import as_count
+from .checks import as_count, as_flag
 
 
 def routing_cost(num_queries, num_keys, num_components, routing_dim, value_dim):
@@ -79,7 +79,7 @@ def routing_storage(num_queries, num_keys, num_components, routing_dim, value_di
     The causal count is that of the paper's implementation; this package's causal forms hold one memory at a time.
     Source: Huang & Raza (2026), after Eq. (12).
     """
-    memories = num_keys if causal else 1
+    memories = num_keys if as_flag("causal", causal) else 1
     del causal
     n_q, n_k, K, _, d_v, memories = _counts(locals())
     return _with_total(

@@ -22,6 +22,10 @@ class Memory(NamedTuple):
         :math:`\tilde V`, the responsibility-weighted sum of the values in each slot.
     Z : array, (..., K)
         :math:`Z`, the total responsibility of the keys in each slot; over all slots it sums to the number of keys.
+
+    Notes
+    -----
+    Source: Huang & Raza (2026), Eq. (5).
     """
 
     V_tilde: Float[Array, "... K d_v"]
@@ -69,8 +73,8 @@ def write_memory(
     gamma_k, v = keep(key_mask, gamma_k), keep(key_mask, v)
     gamma_k_T = np.swapaxes(gamma_k, -1, -2)
     V_tilde = gamma_k_T @ v
-    Z = gamma_k_T @ np.ones(v.shape[-2], gamma_k.dtype)
-    return Memory(V_tilde, np.broadcast_to(Z, V_tilde.shape[:-1]).copy())
+    Z = gamma_k_T @ np.ones((*v.shape[:-1], 1), v.dtype)
+    return Memory(V_tilde, Z[..., 0])
 
 
 @accepts(gamma_q="N_q K", memory=Memory)
@@ -101,7 +105,8 @@ def read_memory(gamma_q: Float[Array, "... N_q K"], memory: Memory, eps: float =
     """
     numerator = gamma_q @ memory.V_tilde
     denominator = gamma_q @ memory.Z[..., None] + eps
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0)
+    reached = denominator != 0
+    return np.where(reached, numerator, 0) / np.where(reached, denominator, 1)
 
 
 @accepts(gamma_k="N_k K", v="N_k d_v", key_mask="gamma_k")

@@ -1,0 +1,155 @@
+"""The check of the site reports what it should: faults are planted in a tiny site, and each must be named."""
+
+import re
+import shutil
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+import gma_ref
+from tests.book.tiny_book import REPOSITORY, build, make_book
+from tools import check_site, site_files
+
+COLAB = "https://colab.research.google.com/github/YOUR_ACCOUNT/gma-book/blob/gh-pages/book/page.ipynb"
+LOGO = '<img src="../_static/logo.svg"'
+
+# (a page, what is written into its article, what must be reported)
+PLANTED = [
+    ("requests", '<img src="https://example.com/a.png" alt="A">', "asks another host for https://example.com/a.png"),
+    ("requests", '<script>fetch("https://example.org/").catch(() => 0)</script>', "another host for https://example.org/"),
+    ("requests", "<style>@import url(https://example.net/a.css)</style>", "asks another host for https://example.net/"),
+    ("requests", '<link rel="preconnect" href="https://a.example">', "asks another host for https://a.example"),
+    ("requests", '<img src="../_images/none.png" alt="A line">', "_images/none.png, which gives 404"),
+    ("requests", '<img src="../../outside.png" alt="A line">', "../../outside.png, which does not exist"),
+    ("console", '<script>console.error("oh no")</script>', "logs an error: oh no"),
+    ("console", "<script>nowhere()</script>", "throws an error: nowhere is not defined"),
+    ("raw", r"<p>the slot \tilde V</p>", r"shows raw markup: \tilde"),
+    ("raw", r"<p>the query \query{q}</p>", r"shows raw markup: \query"),
+    ("raw", "<p>$$ x $$</p>", "shows raw markup: $$"),
+    ("raw", "<p>as $y$ grows</p>", "shows raw markup: $y$"),
+    ("raw", "<p>see ???</p>", "shows raw markup: ???"),
+    ("raw", "<p>see {cite:p}`someone2020`</p>", "shows raw markup: {cite:p}`"),
+    ("raw", "<p>(eq-9)=</p>", "shows raw markup: (eq-9)="),
+    ("raw", "<p>```{note}</p>", "shows raw markup: ```"),
+    ("raw", r"<details><summary>Hidden</summary><p>\gamma_k</p></details>", r"shows raw markup: \gamma"),
+    ("raw", rf'{LOGO} alt="The slot $\bar V$">', r"shows raw markup: $\bar V$"),
+    ("formulas", r'<div class="math">\[ \begin{split} a \\ b \tag{5} \end{split} \]</div>', "that MathJax refuses"),
+    ("macros", r'<div class="math">\[ \nosuchmacro \]</div>', "has a formula that MathJax refuses"),
+    ("wide", '<div class="broad" style="width: 600px">wide</div>', '390 px: is wider than the screen: <div class="broad'),
+    ("wide", '<div style="overflow: hidden"><p class="cut" style="width: 500px">w</p></div>', '<p class="cut'),
+    ("figures", f"{LOGO}>", "has a figure with the alternative text ''"),
+    ("figures", f'{LOGO} alt="output_12_0.png">', "has a figure with the alternative text 'output_12_0.png'"),
+    ("drawings", '<figure><svg width="9" height="9"></svg></figure>', "has a figure with the alternative text ''"),
+    ("contrast", '<p style="color: #aaa; background: #fff">pale words</p>', 'contrast ratio thresholds: <p style="color: #aaa'),
+    ("contrast", "<button></button>", "axe, critical: Buttons must have discernible text"),
+    ("dim", '<p style="color: #444">words</p>', "(dark)"),
+    ("bright", '<p style="color: #ccc">words</p>', "(light)"),
+    ("folded", '<details><summary>Fold</summary><p style="color: #777; background: #888">words</p></details>', "contrast"),
+    ("searches", '<input type="search" aria-label="again">', "shows 2 search fields"),
+    ("links", '<a href="nowhere.html">x</a>', "links to nowhere.html, which does not exist"),
+    ("links", '<a href="page.html#gone">x</a>', "links to page.html#gone, where there is no such anchor"),
+    ("links", '<a href="#lost">x</a>', "links to #lost, where there is no such anchor"),
+    ("links", '<a href="https://github.com/a/b/blob/HEAD/gone.py#L1">x</a>', "links to gone.py in the repository"),
+    ("heavy", f"<!-- {'x' * site_files.LIMIT} -->", "weighs 1.0"),
+]  # fmt: skip
+
+# what is replaced in a chapter with code, by what, and what must be reported
+CHANGED = [
+    (COLAB, COLAB.replace(".ipynb", ".md"), "on Colab, not its own notebook"),
+    (COLAB, COLAB.replace("book/page", "book/index"), "on Colab, not its own notebook"),
+    (COLAB, "https://example.com/", "has no Colab button"),
+    ("btn-download-notebook-button", "btn-other", "has no download button"),
+    ("_sources/book/page.ipynb", "_sources/book/page.md", "which is no notebook"),
+]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A tiny book, built."""
+    root = make_book(tmp_path_factory.mktemp("book"))
+    green, said = build(root)
+    assert green, said
+    return root
+
+
+@pytest.fixture(scope="module")
+def faults(root):
+    """All faults of its site, after pages with planted ones were added."""
+    site = root / "_build" / "html"
+    clean = (site / "book" / "index.html").read_text(encoding="utf-8")
+    end = clean.index("</section>", clean.index("<article"))
+    for name in {page for page, _, _ in PLANTED}:
+        html = "".join(html for page, html, _ in PLANTED if page == name)
+        (site / "book" / f"{name}.html").write_text(clean[:end] + html + clean[end:], encoding="utf-8")
+        shutil.copyfile(site / "_sources" / "book" / "index.md", site / "_sources" / "book" / f"{name}.md")
+    return check_site.check(site, root)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["book/page.html", "book/index.html", "search.html"])
+def test_sound_page_has_no_fault(faults, page):
+    assert [fault for fault in faults if fault.startswith(page)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "html", "report"), PLANTED, ids=[report for *_, report in PLANTED])
+def test_planted_fault_is_reported(faults, page, html, report):
+    found = [fault for fault in faults if fault.startswith(f"book/{page}.html")]
+    assert any(report in fault for fault in found), found
+
+
+@pytest.mark.slow
+def test_fault_of_one_theme_is_not_one_of_the_other(faults):
+    assert not any("book/dim.html" in fault and "(light)" in fault for fault in faults)
+    assert not any("book/bright.html" in fault and "(dark)" in fault for fault in faults)
+
+
+@pytest.mark.slow
+def test_page_that_the_search_does_not_know_is_reported(faults):
+    assert any(fault.startswith("book/wide.html is not found by searching") for fault in faults)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("old", "new", "report"), CHANGED)
+def test_wrong_notebook_behind_a_button_is_reported(root, faults, old, new, report):
+    page = root / "_build" / "html" / "book" / "page.html"
+    clean = page.read_text(encoding="utf-8")
+    assert old in clean
+    page.write_text(clean.replace(old, new), encoding="utf-8")
+    found = site_files.check(root / "_build" / "html", root)
+    page.write_text(clean, encoding="utf-8")
+    assert any(fault.startswith("book/page.html") and report in fault for fault in found), found
+
+
+@pytest.mark.slow
+def test_download_that_is_not_the_committed_notebook_is_reported(root, faults):
+    offered = root / "_build" / "html" / "_sources" / "book" / "page.ipynb"
+    committed = (root / "book" / "page.ipynb").read_bytes()
+    offered.write_bytes(committed + b"\n")
+    found = site_files.check(root / "_build" / "html", root)
+    offered.write_bytes(committed)
+    assert any("which is not the committed notebook" in fault for fault in found), found
+
+
+@pytest.mark.slow
+def test_missing_notebook_is_reported(root, faults):
+    committed = root / "book" / "page.ipynb"
+    hidden = committed.rename(root / "hidden")
+    found = site_files.check(root / "_build" / "html", root)
+    hidden.rename(committed)
+    assert any("opens book/page.ipynb on Colab, which does not exist" in fault for fault in found), found
+
+
+def test_api_page_documents_every_public_name():
+    page = (REPOSITORY / "book" / "appendix" / "api.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\.\. auto(?:function|class):: (\w+)$", page, re.MULTILINE)
+    assert set(gma_ref.reference.__all__) <= set(documented)
+
+
+def test_address_outside_the_sub_path_is_not_served(tmp_path):
+    (tmp_path / "index.html").write_text("here", encoding="utf-8")
+    with check_site.served(tmp_path) as base:
+        assert urlopen(base + "index.html").read() == b"here"
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(base.removesuffix(check_site.SUB_PATH) + "/index.html")

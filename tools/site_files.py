@@ -1,0 +1,136 @@
+"""What can be said of the site from its files alone: links, notebooks, weight, foreign hosts."""
+
+import re
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import nbformat
+from bs4 import BeautifulSoup
+
+LIMIT = 1_000_000  # bytes of a page and the images that only it shows
+LOADS = ("script[src]", "img[src]", "iframe[src]", "source[src]", "link[href]:not([rel=canonical])")
+
+
+@cache
+def parse(path: Path) -> BeautifulSoup:
+    """Return the parsed page."""
+    return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+
+
+def pages(site: Path) -> list[Path]:
+    """Return the HTML files of the site, theme parts left out."""
+    return [path for path in sorted(site.rglob("*.html")) if "_static" not in path.relative_to(site).parts]
+
+
+def articles(site: Path) -> list[Path]:
+    """Return the pages that hold text of the book: not the index, nor the search, nor a redirect."""
+    return [path for path in pages(site) if (site / "_sources" / path.relative_to(site).with_suffix(".md")).exists()]
+
+
+def is_foreign(url: str) -> bool:
+    """Tell whether the address names another host."""
+    return bool(urlsplit(url).netloc)
+
+
+def local_target(page: Path, url: str) -> tuple[Path, str]:
+    """Return the file and the anchor that a relative address leads to."""
+    parts = urlsplit(url)
+    path = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+    return (path / "index.html" if path.is_dir() else path), unquote(parts.fragment)
+
+
+def loaded(page: Path) -> list[str]:
+    """Return the addresses that the page itself loads."""
+    elements = [element for selector in LOADS for element in parse(page).select(selector)]
+    urls = [element.get("src") or element.get("href") for element in elements]
+    return [url for url in urls if urlsplit(url).scheme != "data"]
+
+
+def links(page: Path) -> list[str]:
+    """Return the addresses that the page leads to, by a link or by itself."""
+    soup = parse(page)
+    refresh = [meta["content"].split("url=", 1)[1] for meta in soup.select('meta[http-equiv="Refresh"]')]
+    return refresh + [link["href"] for link in soup.select("a[href]")]
+
+
+def foreign_hosts(site: Path, page: Path) -> list[str]:
+    """Report what the page would fetch, or connect to, outside the site."""
+    return [f"asks another host for {url}" for url in loaded(page) if is_foreign(url)]
+
+
+def dead_links(site: Path, page: Path) -> list[str]:
+    """Report the links within the site, and what the page loads, that lead nowhere."""
+    faults = []
+    for url in loaded(page) + links(page):
+        if is_foreign(url) or urlsplit(url).scheme:
+            continue
+        path, anchor = local_target(page, url)
+        if not path.is_relative_to(site.resolve()) or not path.exists():
+            faults.append(f"links to {url}, which does not exist")
+        elif anchor and path.suffix == ".html" and not parse(path).find(id=anchor):
+            faults.append(f"links to {url}, where there is no such anchor")
+    return sorted(set(faults))
+
+
+def weight(site: Path, page: Path) -> list[str]:
+    """Report a page that is too heavy without what all pages share."""
+    files = {local_target(page, url)[0] for url in loaded(page) if not is_foreign(url) and "_static/" not in url}
+    size = sum(path.stat().st_size for path in [page, *files] if path.is_file())
+    return [f"weighs {size / 1e6:.2f} MB without what all pages share"] if size > LIMIT else []
+
+
+def notebook_fault(path: Path) -> str | None:
+    """Return what is wrong with a notebook's file, or None."""
+    if not path.is_file():
+        return "does not exist"
+    try:
+        nbformat.validate(nbformat.read(path, as_version=4))
+    except Exception as error:
+        return f"is no notebook ({type(error).__name__})"
+    return None
+
+
+def notebooks(site: Path, page: Path, repository: Path) -> list[str]:
+    """Report a chapter with code whose Colab and download buttons do not give the committed notebook."""
+    soup = parse(page)
+    if not soup.select_one("article .cell"):
+        return []
+    source = page.relative_to(site).with_suffix(".ipynb")
+    colab = [link["href"] for link in soup.select('a[href^="https://colab.research.google.com/"]')]
+    downloads = [link["href"] for link in soup.select(".btn-download-notebook-button[href]")]
+    faults = [f"has no {name} button" for name, urls in (("Colab", colab), ("download", downloads)) if not urls]
+    for url in colab:
+        opens = re.fullmatch(r"/github/[^/]+/[^/]+/blob/[^/]+/(.+)", urlsplit(url).path)
+        if not opens or opens[1] != source.as_posix():
+            faults.append(f"opens {url} on Colab, not its own notebook")
+        elif fault := notebook_fault(repository / opens[1]):
+            faults.append(f"opens {opens[1]} on Colab, which {fault}")
+    for url in downloads:
+        offered, _ = local_target(page, url)
+        if fault := notebook_fault(offered):
+            faults.append(f"offers {url}, which {fault}")
+        elif (repository / source).exists() and offered.read_bytes() != (repository / source).read_bytes():
+            faults.append(f"offers {url}, which is not the committed notebook")
+    return faults
+
+
+def repository_links(site: Path, page: Path, repository: Path) -> list[str]:
+    """Report links to files of the book's own repository that are not there."""
+    faults = []
+    for link in parse(page).select('a[href*="/blob/HEAD/"]'):
+        path = urlsplit(link["href"]).path.split("/blob/HEAD/")[1]
+        if not (repository / path).exists():
+            faults.append(f"links to {path} in the repository, which does not exist")
+    return sorted(set(faults))
+
+
+def check(site: Path, repository: Path) -> list[str]:
+    """Return all faults of the site's files, each with the page where it stands."""
+    parse.cache_clear()
+    faults = []
+    for page in pages(site):
+        found = foreign_hosts(site, page) + dead_links(site, page) + weight(site, page)
+        found += notebooks(site, page, repository) + repository_links(site, page, repository)
+        faults += [f"{page.relative_to(site)}: {fault}" for fault in found]
+    return faults
