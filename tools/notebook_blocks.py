@@ -24,7 +24,7 @@ KINDS = {
     "myst_block_break": "break",
     "front_matter": "comment",
     "code_block": "verbatim",
-    "html_block": "verbatim",
+    "html_block": "html",
     "heading_open": "heading",
 }
 REFUSED = {

@@ -7,11 +7,12 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 import yaml
+from pybtex.database.input.bibtex import Parser
 
 from tools.notebook_blocks import Block, ChapterError, walk
 
-THEOREMS = ("theorem", "lemma", "proposition", "corollary", "definition", "example")
-NUMBERED = ("exercise", "figure", *(f"prf:{kind}" for kind in THEOREMS))
+THEOREMS = tuple(f"prf:{kind}" for kind in "theorem lemma proposition corollary definition example".split())
+NUMBERED = ("exercise", "figure", *THEOREMS)
 PLACEHOLDER = "https://github.com/YOUR_ACCOUNT/gma-book"
 LABEL = re.compile(r"[A-Za-z][\w-]{0,63}")
 
@@ -64,8 +65,8 @@ class Book:
     labels : dict of str to Label
     first : dict of str to dict
         For each chapter, how many exercises, figures, theorems, ... come before it. The site counts through the book.
-    references : list of Path
-        BibTeX files.
+    references : dict of str to pybtex.database.Entry
+        Every entry of the BibTeX files.
     """
 
     def __init__(self, root: Path):
@@ -73,7 +74,9 @@ class Book:
         config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
         self.url = config["repository"]["url"]
         self.branch = config["repository"]["branch"]
-        self.references = [root / name for name in config.get("bibtex_bibfiles", [])]
+        self.references = {}
+        for name in config.get("bibtex_bibfiles", []):
+            self.references.update(Parser().parse_file(root / name).entries)
         # Chapters write the address that nobody has; readers get the one that is set.
         self.chapters = {
             path: (root / path).read_text(encoding="utf-8").replace(PLACEHOLDER, self.url) for path in self._paths()

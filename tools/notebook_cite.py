@@ -3,7 +3,7 @@
 import re
 
 from pybtex.backends.markdown import Backend
-from pybtex.database import BibliographyData, parse_file
+from pybtex.database import BibliographyData
 from pybtex.style.formatting.unsrt import Style
 
 from tools.notebook_book import Book, anchor, fragment
@@ -15,9 +15,7 @@ class Citations:
     """Writes the citations of one chapter and remembers what was cited."""
 
     def __init__(self, book: Book):
-        self.entries = {}
-        for path in book.references:
-            self.entries.update(parse_file(path, bib_format="bibtex").entries)
+        self.entries = book.references
         self.cited = set()
 
     def cite(self, role: str, content: str) -> str:

@@ -97,7 +97,7 @@ class Colab:
         kernels.ensure_native_kernel = False
         client = NotebookClient(
             notebook,
-            km=AsyncKernelManager(kernel_name="python3", kernel_spec_manager=kernels),
+            km=AsyncKernelManager(kernel_name="python3", kernel_spec_manager=kernels, transport="ipc"),
             timeout=SECONDS_A_CELL,
             resources={"metadata": {"path": str(folder)}},
         )

@@ -27,9 +27,9 @@ PARTS = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 LEFT_OVER = (
+    (re.compile(rf"\\(?:{'|'.join(PALETTE)})(?![A-Za-z])"), "a colour outside a formula"),
     (re.compile(r"\$"), r"a dollar that opens no formula: write \$"),
     (re.compile(r"\{\{|\{[#.%]|\{[\w:]+\}"), "MyST syntax that a notebook would show as it stands"),
-    (re.compile(rf"\\(?:{'|'.join(PALETTE)})(?![A-Za-z])"), "a colour outside a formula"),
     (re.compile(r"\]\("), "a link that is too intricate to export"),
 )
 

@@ -4,12 +4,13 @@ import hashlib
 import re
 import textwrap
 from collections import Counter
+from itertools import count
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
 from tools.notebook_blocks import Block, ChapterError, find_blocks
-from tools.notebook_book import NUMBERED, Book, anchor, figure, label_of
+from tools.notebook_book import THEOREMS, Book, anchor, figure, label_of
 from tools.notebook_cite import REFERENCES, Citations
 from tools.notebook_inline import Inline
 from tools.notebook_math import formula
@@ -98,7 +99,7 @@ class Chapter:
         """Add a cell. Without a name its id comes from its text, so that an edit changes no other cell's."""
         name = name or hashlib.sha256(text.encode()).hexdigest()[:8]
         taken = {cell.name for cell in self.done}
-        unique = next(n for n in (name, *(f"{name}-{i}" for i in range(2, 10_000))) if n not in taken)
+        unique = next(n for i in count(1) if (n := f"{name}-{i}" if i > 1 else name) not in taken)
         self.done.append(Cell(kind, text, unique, tuple(tags), folded))
 
     def _code(self, block: Block, line: int) -> None:
@@ -151,7 +152,9 @@ class Chapter:
             if block.kind == "heading":
                 written = self.inline.write(source, here, found)
             elif block.kind == "verbatim":
-                written = "" if source.strip().startswith("<!--") else source
+                written = source
+            elif block.kind == "html":  # the parser looks at nothing inside it
+                written = "" if source.strip().startswith("<!--") else self.inline.write(source, here, Counter())
             elif top and block.name in TOP_LEVEL:
                 self._check_options(block, TOP_LEVEL[block.name], here)
                 written = ""
@@ -183,14 +186,15 @@ class Chapter:
         label = label_of(block)
         lead = f"{anchor(label)}\n\n" if label else ""
         folds = name == "dropdown" or "dropdown" in str(block.options.get("class", "")).split()
-        number = self._number(name) if name in NUMBERED and "nonumber" not in block.options else ""
+        numbered = name == "exercise" or name in THEOREMS
+        number = self._number(name) if numbered and "nonumber" not in block.options else ""
         if name in ("dropdown", "admonition") and not argument:
             raise ChapterError(self.path, line, f"{{{name}}} needs a title")
-        quotes = not folds and (name in ADMONITIONS or (name in NUMBERED and name != "exercise"))
+        quotes = not folds and name in (*ADMONITIONS, *THEOREMS)
         body = self._render(block.text, block.body_line, quoted or quotes)
         if name == "prf:proof":
             return lead + proof(argument, body)
-        if name in NUMBERED:
+        if numbered:
             title = f"{name.removeprefix('prf:').capitalize()} {number}".strip()
             title += f" ({argument})" if argument else ""
         elif name in ("admonition", "dropdown"):
