@@ -146,6 +146,7 @@ def test_no_link_depends_on_where_the_notebook_lies(any_notebook):
 def test_the_first_cell_installs_and_every_heading_begins_a_cell(any_notebook):
     notebook, _ = any_notebook
     assert notebook.cells[0].id == "install"
+    assert notebook.cells[0].metadata == {"cellView": "form", "jupyter": {"source_hidden": True}}
     assert "--no-deps" in notebook.cells[0].source
     for text in markdown(notebook):
         headings = re.findall(r"^#{1,3} ", without_code(text), re.MULTILINE)
