@@ -1,6 +1,7 @@
 """Inputs for the tests: the exact cases, and drawn ones of any size."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -43,7 +44,8 @@ def key_mask_of(case):
 
 def draw_mixture(rng, K=4, d_r=3, batch=()):
     """Return a mixture of components that overlap, with unequal priors."""
-    mu, omega, alpha = rng.normal(size=(*batch, K, d_r)), rng.normal(size=(*batch, K, d_r)), rng.normal(size=(*batch, K))
+    mu, omega = rng.normal(size=(2, *batch, K, d_r))
+    alpha = rng.normal(size=(*batch, K))
     return gma_ref.GaussianMixture.from_unconstrained(mu, omega, alpha)
 
 
@@ -61,3 +63,9 @@ def draw_responsibilities(seed=0, *, N=6, N_k=None, K=4, d_v=5, batch=(2,)):
     N_k = N if N_k is None else N_k
     gamma_q, gamma_k = (rng.dirichlet(np.ones(K), size=(*batch, n)) for n in (N, N_k))
     return gamma_q, gamma_k, rng.normal(size=(*batch, N_k, d_v))
+
+
+def readme_example():
+    """Return the first Python block of the README."""
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    return re.search(r"^```python\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL).group(1)

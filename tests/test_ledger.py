@@ -60,7 +60,8 @@ def test_page_of_the_row_shows_its_equation(row):
 
 def equations(text):
     r"""Return (anchor, label) of each ``(anchor)=`` that stands directly above a formula with a ``\tag``."""
-    return re.findall(r"^\(([\w-]+)\)=\n\$\$(?:(?!\$\$).)*?\\tag\{([^}]*)\}\s*\$\$", text, flags=re.MULTILINE | re.DOTALL)
+    equation = r"^\(([\w-]+)\)=\n\$\$(?:(?!\$\$).)*?\\tag\{([^}]*)\}\s*\$\$"
+    return re.findall(equation, text, flags=re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -1,13 +1,16 @@
 """Set the address of the book: ``python -m tools.address https://github.com/OWNER/REPOSITORY``.
 
 Writes ``repository.url``, and with ``--branch`` the branch that Colab opens notebooks from, in ``_config.yml``. Every
-link to Colab and every install line follows from them.
+link to Colab and the first cell of every notebook follow from them. Where the README and the pages name the address in
+their text, it is replaced there too.
 """
 
 import argparse
 import re
 import sys
 from pathlib import Path
+
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 # GitHub's own rules for names, which an unset YOUR_ACCOUNT breaks on purpose.
@@ -26,6 +29,20 @@ def set_value(config: str, key: str, value: str) -> str:
     return new
 
 
+def get_url(config: str) -> str:
+    """Return ``repository.url`` from the text of ``_config.yml``."""
+    return yaml.safe_load(config)["repository"]["url"]
+
+
+def replace_url(root: Path, old: str, new: str) -> None:
+    """Put the new address where the README and the pages of the book have the old one."""
+    address = re.compile(re.escape(old) + r"(?![\w-]|\.\w)")  # not the beginning of a longer name
+    for page in [root / "README.md", *sorted((root / "book").rglob("*.md"))]:
+        text = page.read_text(encoding="utf-8") if page.exists() else ""
+        if address.search(text):
+            page.write_text(address.sub(lambda _: new, text), encoding="utf-8", newline="\n")
+
+
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Set the address; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -40,12 +57,14 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         return 1
     path = root / "_config.yml"
     try:
-        config = set_value(path.read_text(encoding="utf-8"), "url", given.url)
+        before = path.read_text(encoding="utf-8")
+        config = set_value(before, "url", given.url)
         config = set_value(config, "branch", given.branch) if given.branch else config
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
     path.write_text(config, encoding="utf-8", newline="\n")
+    replace_url(root, get_url(before), given.url)
     return 0
 
 

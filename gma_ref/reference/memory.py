@@ -106,7 +106,8 @@ def read_memory(gamma_q: Float[Array, "... N_q K"], memory: Memory, eps: float =
     numerator = gamma_q @ memory.V_tilde
     denominator = gamma_q @ memory.Z[..., None] + eps
     reached = denominator != 0
-    return np.where(reached, numerator, 0) / np.where(reached, denominator, 1)
+    output = numerator / np.where(reached, denominator, 1)
+    return np.where(reached, output, 0)
 
 
 @accepts(gamma_k="N_k K", v="N_k d_v", key_mask="gamma_k")

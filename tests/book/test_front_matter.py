@@ -12,6 +12,7 @@ from pybtex.database import parse_file
 
 import gma_ref
 from gma_ref.plots.palette import PALETTE
+from tools import address
 
 ROOT = Path(__file__).parents[2]
 PROSE = sorted([*ROOT.glob("*.md"), *(ROOT / "book").rglob("*.md")])
@@ -23,10 +24,10 @@ def name(path):
     return path.relative_to(ROOT).as_posix()
 
 
-def code_of(path):
-    """All that a page sets as code: blocks and spans."""
+def commands(path):
+    """All that a page says to type into a shell: blocks of it, and what stands as code within a line."""
     text = path.read_text(encoding="utf-8")
-    blocks = re.findall(r"^```.*?^```", text, flags=re.M | re.S)
+    blocks = re.findall(r"^```bash\n.*?^```", text, flags=re.M | re.S)
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
     return "\n".join(blocks + spans)
 
@@ -55,13 +56,13 @@ def notation_rows():
 def test_each_command_on_a_page_exists(page):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.M))
-    code = code_of(page)
-    assert set(re.findall(r"\bmake ([a-z-]+)", code)) <= targets
-    for module in re.findall(r"\bpython3? -m ([\w.]+)", code):
+    shell = commands(page)
+    assert set(re.findall(r"\bmake ([a-z-]+)", shell)) <= targets
+    for module in re.findall(r"\bpython3? -m ([\w.]+)", shell):
         assert importlib.util.find_spec(module), f"python -m {module}"
-    for file in re.findall(r"(?:^|\s)-r (\S+)", code):
+    for file in re.findall(r"(?:^|\s)-r (\S+)", shell):
         assert (ROOT / file).is_file(), file
-    for extra in re.findall(r"\[([a-z,]+)\]\"", code):
+    for extra in re.findall(r"\[([a-z,]+)\]\"", shell):
         assert set(extra.split(",")) <= set(project()["optional-dependencies"])
 
 
@@ -90,6 +91,30 @@ def test_the_layout_in_the_readme_names_every_part_of_the_package():
     layout = set(re.findall(r"`gma_ref/(\w+)", readme))
     parts = {path.stem for path in (ROOT / "gma_ref").iterdir() if path.suffix in ("", ".py")}
     assert layout == {part for part in parts if not part.startswith("_")}
+
+
+def test_every_install_line_has_the_address_of_the_book():
+    url = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"]
+    installed = [line for page in PROSE for line in re.findall(r"git\+(https://[\w./-]*\w)", commands(page))]
+    assert installed
+    assert set(installed) == {url}
+
+
+def test_a_new_address_reaches_every_page(tmp_path):
+    for page in [ROOT / "_config.yml", ROOT / "README.md", *(ROOT / "book").rglob("*.md")]:
+        copy = tmp_path / name(page)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(page.read_bytes())
+    old = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"]
+    new = "https://github.com/someone/their-book"
+    setup = tmp_path / "book/setup.md"
+    setup.write_text(setup.read_text(encoding="utf-8") + f"{old}-2 {old}.git {old}.\n", encoding="utf-8")
+    assert address.main([new], root=tmp_path) == 0
+    texts = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.rglob("*") if page.is_file()}
+    assert f"url: {new}\n" in texts["_config.yml"]
+    assert f"git+{new} " in texts["README.md"]
+    assert texts["setup.md"].endswith(f"{old}-2 {old}.git {new}.\n")  # the first two are other addresses
+    assert old not in "".join(texts.values()).replace(f"{old}-2 {old}.git", "")
 
 
 def test_the_front_page_leads_to_every_page():

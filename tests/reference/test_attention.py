@@ -121,7 +121,7 @@ def test_causal_read_reads_a_memory_of_each_prefix(batch):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("N", [1, 2, 15, 16, 17, 63, 65])
+@pytest.mark.parametrize("N", [1, 2, 15, 16, 17, 63, 65, 127])
 def test_attention_of_any_length_is_the_slow_loop(N, causal):
     for K, d_r, d_v in ((1, 2, 3), (2, 3, 1), (3, 1, 2), (17, 2, 3), (24, 5, 2)):
         q, k, v, mixture = draw(N, N=N, K=K, d_r=d_r, d_v=d_v, batch=())
@@ -146,6 +146,17 @@ def test_every_path_puts_the_same_eps_in_the_same_place(causal):
         expected = oracles.gaussian_mixture_attention(q, k, v, mixture, causal=causal, eps=eps)
         for path in paths:
             assert_allclose(path, expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("eps", [0.0, 1e-6, 0.5])
+def test_constant_values_are_read_back_shrunk_by_eps(eps, causal):
+    # V ≡ 1: o_i = d'_i / (d'_i + ε), with d'_i the affinity that query i has reached
+    q, k, v, mixture = draw()
+    overlap = oracles.affinity(gma_ref.responsibilities(q, mixture), gma_ref.responsibilities(k, mixture))
+    reached = (np.tril(overlap) if causal else overlap).sum(axis=-1, keepdims=True)
+    output = gma_ref.gaussian_mixture_attention(q, k, np.ones_like(v), mixture, causal=causal, eps=eps)
+    assert_allclose(output, np.broadcast_to(reached / (reached + eps), output.shape), rtol=1e-12)
 
 
 def test_two_heads_case_has_a_mixture_for_each_head():

@@ -77,9 +77,7 @@ def test_one_non_finite_token_is_felt_only_where_it_is_read(function, held, whic
 def test_a_causal_output_ends_with_the_bidirectional_one():
     q, k, v, mixture = draw(N=N)
     causal = gma_ref.gaussian_mixture_attention(q, k, v, mixture, causal=True)
-    np.testing.assert_allclose(
-        causal[:, -1], gma_ref.gaussian_mixture_attention(q, k, v, mixture)[:, -1], rtol=1e-12
-    )
+    np.testing.assert_allclose(causal[:, -1], gma_ref.gaussian_mixture_attention(q, k, v, mixture)[:, -1], rtol=1e-12)
 
 
 def test_masked_causal_outputs_do_not_depend_on_later_masks():

@@ -53,4 +53,5 @@ def test_softplus_and_softmax_are_those_of_pytorch():
     # PyTorch's softplus is linear beyond its threshold: that is 20 unless one says otherwise
     softplus = torch.nn.functional.softplus(torch.from_numpy(omega), threshold=100)
     assert_allclose(mixture.variance, softplus.numpy(), rtol=1e-12)
-    assert_allclose(mixture.log_prior, torch.log_softmax(torch.from_numpy(alpha), dim=-1).numpy(), rtol=1e-12, atol=1e-15)
+    log_softmax = torch.log_softmax(torch.from_numpy(alpha), dim=-1)
+    assert_allclose(mixture.log_prior, log_softmax.numpy(), rtol=1e-12, atol=1e-15)

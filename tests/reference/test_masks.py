@@ -1,5 +1,7 @@
 """Key masks: True means that a key takes part; masked keys write nothing, whatever they hold."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -139,7 +141,9 @@ def test_masks_that_are_not_boolean_are_refused(call, mask):
 def test_mask_per_batch_does_not_broadcast_against_heads(call, H):
     B, N = 2, 6
     q, k, v, mixture = draw(batch=(B, H), heads=(H,))
-    with pytest.raises(ValueError, match=r"key_mask must have shape \(6,\).*got shape \(2, 6\).*key_mask\[:, None\]"):
+    expected = f"key_mask must have shape (6,), or 3 axes that broadcast to (2, {H}, 6), since "
+    given = r".* has shape .*; got shape \(2, 6\) \(for a mask per batch, try key_mask\[:, None\]\)$"
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}{given}"):
         call(q, k, v, mixture, np.ones((B, N), bool))
     mask = np.random.default_rng(0).random((B, N)) < 0.6
     result = call(q, k, v, mixture, mask[:, None])
@@ -185,5 +189,5 @@ def test_causal_attention_needs_as_many_queries_as_keys(num_queries):
     with pytest.raises(ValueError, match=message):
         gma_ref.scaled_dot_product_attention(q, k, v, causal=True)
     with pytest.raises(ValueError, match=message):
-        gma_ref.attention_weights(gma_ref.responsibilities(q, mixture), gma_ref.responsibilities(k, mixture), causal=True)
+        gma_ref.attention_weights(np.ones((2, num_queries, 4)), np.ones((2, 6, 4)), causal=True)
     assert gma_ref.gaussian_mixture_attention(q, k, v, mixture).shape == (2, num_queries, 5)

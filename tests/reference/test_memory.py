@@ -1,5 +1,7 @@
 """The latent memory, Eqs. (5)-(8) and (5b): written by keys, read by queries, continued piece by piece."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -94,7 +96,7 @@ def test_pieces_of_any_length_make_the_whole():
         mask = rng.random(N) < 0.8
         cuts = [0, *sorted(rng.integers(0, N + 1, size=rng.integers(0, 8))), N]
         memory = gma_ref.write_memory(gamma_k[:, :0], v[:, :0])
-        for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+        for start, stop in pairwise(cuts):
             memory = gma_ref.update_memory(memory, gamma_k[:, start:stop], v[:, start:stop], mask[start:stop])
         expected = oracles.write(gamma_k, v, mask)
         assert_allclose(memory.V_tilde, expected[0], rtol=1e-12, atol=1e-13)
@@ -129,5 +131,5 @@ def test_one_state_forks_into_two_continuations():
 
 def test_update_refuses_values_of_another_width():
     memory = gma_ref.write_memory(np.ones((3, 1)), np.ones((3, 2)))
-    with pytest.raises(ValueError, match=r"v must have shape .* with d_v = 2 as in memory\.V_tilde, got shape \(1, 3\)"):
+    with pytest.raises(ValueError, match=r"v must have shape .* with d_v = 2 as in memory\.V_tilde, got"):
         gma_ref.update_memory(memory, np.ones((1, 1)), np.ones((1, 3)))

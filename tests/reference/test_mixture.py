@@ -113,11 +113,13 @@ def test_priors_of_any_alpha_sum_to_one(alpha):
     assert np.isfinite(mixture.log_prior).all()
 
 
-@pytest.mark.parametrize(("variance", "share"), [(1.0, 0.14), (8.0, 0.86), (64.0, 1.0)])
-def test_broad_components_share_the_tokens_in_high_dimension(variance, share):
-    # d_r = K = 64, x and μ standard normal: entropy of the responsibilities over log K, for σ² = 1, √d_r, d_r
+@pytest.mark.parametrize(
+    ("K", "variance", "share"), [(64, 1.0, 0.14), (64, 8.0, 0.86), (64, 64.0, 1.0), (16, 8.0, 0.8)]
+)
+def test_broad_components_share_the_tokens_in_high_dimension(K, variance, share):
+    # d_r = 64, x and μ standard normal: entropy of the responsibilities over log K, for σ² = 1, √d_r, d_r
     rng = np.random.default_rng(0)
-    d_r = K = 64
+    d_r = 64
     mixture = gma_ref.GaussianMixture(rng.normal(size=(K, d_r)), np.full((K, d_r), variance), np.full(K, -np.log(K)))
     gamma = gma_ref.responsibilities(rng.normal(size=(2000, d_r)), mixture)
     entropy = -(gamma * np.log(np.maximum(gamma, 1e-300))).sum(axis=-1).mean()
@@ -128,7 +130,8 @@ def test_broad_components_share_the_tokens_in_high_dimension(variance, share):
 def test_float32_responsibilities_follow_the_exact_ones_of_their_inputs(name):
     # the exact answer for the inputs as float32 holds them
     mixture = mixture_of(CASES[name])
-    x, mu, variance, log_prior = map(np.float32, (CASES[name].inputs.q, mixture.mu, mixture.variance, mixture.log_prior))
+    arrays = CASES[name].inputs.q, mixture.mu, mixture.variance, mixture.log_prior
+    x, mu, variance, log_prior = map(np.float32, arrays)
     exact = oracles.responsibilities(*(np.float64(a) for a in (x, mu, variance, log_prior)))
     gamma = gma_ref.responsibilities(x, gma_ref.GaussianMixture(mu, variance, log_prior))
     size = np.abs(gma_ref.scores(x, mixture))

@@ -1,5 +1,7 @@
 """Properties that hold for any input, on inputs that hypothesis chooses."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,9 +98,7 @@ def test_order_of_the_components_does_not_matter(problem, random):
     (q, k, v, mixture), options = problem
     order = random.sample(range(mixture.num_components), mixture.num_components)
     permuted = gma_ref.GaussianMixture(mixture.mu[order], mixture.variance[order], mixture.log_prior[order])
-    assert_allclose(
-        gma_ref.responsibilities(q, permuted), gma_ref.responsibilities(q, mixture)[:, order], rtol=1e-12
-    )
+    assert_allclose(gma_ref.responsibilities(q, permuted), gma_ref.responsibilities(q, mixture)[:, order], rtol=1e-12)
     output = gma_ref.gaussian_mixture_attention(q, k, v, mixture, **options)
     assert_allclose(gma_ref.gaussian_mixture_attention(q, k, v, permuted, **options), output, **CLOSE)
 
@@ -123,9 +123,7 @@ def test_constant_added_to_alpha_does_not_matter(problem, constant, alpha):
     (q, _, _, mixture), _ = problem
     parameters = mixture.mu, np.ones_like(mixture.mu)
     alpha = alpha[: mixture.num_components]
-    one, other = (
-        gma_ref.GaussianMixture.from_unconstrained(*parameters, free) for free in (alpha, alpha + constant)
-    )
+    one, other = (gma_ref.GaussianMixture.from_unconstrained(*parameters, free) for free in (alpha, alpha + constant))
     assert_allclose(gma_ref.responsibilities(q, other), gma_ref.responsibilities(q, one), rtol=1e-11)
 
 
@@ -163,7 +161,7 @@ def test_pieces_make_the_whole(problem, cuts):
     gamma_q, gamma_k = routings(q, k, mixture)
     state = gma_ref.write_memory(gamma_k[:0], v[:0])
     cuts = [0, *sorted(min(cut, len(k)) for cut in cuts), len(k)]
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, stop in pairwise(cuts):
         state = gma_ref.update_memory(state, gamma_k[start:stop], v[start:stop], mask[start:stop])
         if stop:  # a read here is the causal output of the last token
             output = gma_ref.read_memory(gamma_q[stop - 1 : stop], state, options["eps"])

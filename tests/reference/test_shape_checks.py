@@ -19,7 +19,9 @@ def test_result_of_another_shape_is_caught(monkeypatch):
 
     q, _, _, mixture = draw()
     monkeypatch.setattr(mixture_module, "softmax", lambda scores: scores[..., 0])
-    with pytest.raises(jaxtyping.TypeCheckError, match="return value of gma_ref.reference.mixture.responsibilities"):
+    with pytest.raises(
+        jaxtyping.TypeCheckError, match=r"return value of gma_ref\.reference\.mixture\.responsibilities"
+    ):
         gma_ref.responsibilities(q, mixture)
 
 
@@ -28,7 +30,9 @@ def test_result_of_another_dtype_is_caught(monkeypatch):
 
     q, _, _, mixture = draw()
     monkeypatch.setattr(mixture_module, "softmax", lambda scores: scores > 0)
-    with pytest.raises(jaxtyping.TypeCheckError, match="return value of gma_ref.reference.mixture.responsibilities"):
+    with pytest.raises(
+        jaxtyping.TypeCheckError, match=r"return value of gma_ref\.reference\.mixture\.responsibilities"
+    ):
         gma_ref.responsibilities(q, mixture)
 
 

@@ -65,7 +65,7 @@ def test_one_token_reads_its_own_value(causal):
 
 
 @both_modes
-@pytest.mark.parametrize(("N", "K", "d_r", "d_v"), [(3, 7, 2, 4), (3, 7, 1, 1), (4, 4, 4, 4), (2, 1, 5, 3), (1, 9, 3, 2)])
+@pytest.mark.parametrize(("N", "K", "d_r", "d_v"), [(3, 7, 2, 4), (3, 7, 1, 1), (4, 4, 4, 4), (2, 1, 5, 3)])
 def test_any_sizes_go_together(N, K, d_r, d_v, causal):
     q, k, v, mixture = draw(N=N, K=K, d_r=d_r, d_v=d_v)
     output = gma_ref.gaussian_mixture_attention(q, k, v, mixture, causal=causal)

@@ -33,7 +33,8 @@ def test_equal_covariances_give_a_softmax_of_an_affine_map():
 def test_every_affine_softmax_is_a_mixture_of_equal_covariances():
     # C2, conversely: μ_k = Σ w_k, log π_k = b_k + ½ μ_kᵀΣ⁻¹μ_k up to a constant
     rng = np.random.default_rng(0)
-    x, weight, bias, variance = rng.normal(size=(6, 3)), rng.normal(size=(3, 4)), rng.normal(size=4), rng.random(3) + 0.1
+    x, weight, bias = rng.normal(size=(6, 3)), rng.normal(size=(3, 4)), rng.normal(size=4)
+    variance = rng.uniform(0.1, 1, size=3)
     mu = weight.T * variance
     alpha = bias + 0.5 * np.sum(mu**2 / variance, axis=-1)
     log_prior = alpha - np.log(np.exp(alpha).sum())

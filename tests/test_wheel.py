@@ -1,0 +1,89 @@
+"""The package as a reader gets it: a wheel in an empty environment, with the newest NumPy and with the oldest."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.examples import readme_example
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.slow
+
+# The modules of tests/reference that need more than NumPy and pytest
+WITH_OTHER_LIBRARIES = {"test_libraries.py", "test_properties.py", "test_shape_checks.py"}
+
+
+def run(*command, folder, **variables):
+    """Run a command in a folder, away from this checkout; return what it prints."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Build the wheel from a copy, so that the build leaves nothing in this checkout."""
+    source = tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "gma_ref", source / "gma_ref", ignore=shutil.ignore_patterns("__pycache__"))
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."]
+    run(*pip, folder=source)
+    (built,) = (source / "dist").glob("*.whl")
+    return built
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """Make an empty environment; return a function that installs into it and one that runs its Python."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    python = str(tmp_path / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
+    folder = tmp_path / "empty"
+    folder.mkdir()
+
+    def install(*packages):
+        run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *packages, folder=folder)
+
+    def execute(*arguments, **variables):
+        return run(python, *arguments, folder=folder, **variables)
+
+    execute.folder = folder
+    return install, execute
+
+
+def test_wheel_holds_the_package_and_nothing_else(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition("/")[0] for name in names} == {"gma_ref", wheel.name.partition("-py3")[0] + ".dist-info"}
+    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "gma_ref").rglob("*.py")}
+    assert sources | {"gma_ref/py.typed"} <= set(names)
+
+
+def test_example_of_the_readme_runs_in_an_empty_environment(wheel, environment):
+    install, execute = environment
+    install(str(wheel))
+    names = "from importlib.metadata import distributions; print(*(one.name for one in distributions()))"
+    listed = execute("-c", names)
+    assert set(listed.split()) == {"gma-ref", "numpy"}
+    execute("-W", "error", "-c", readme_example())
+    assert str(execute.folder.parent / "venv") in execute("-c", "import gma_ref; print(gma_ref.__file__)")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="NumPy 1.26 has no wheel for this Python")
+def test_reference_works_with_the_oldest_numpy(wheel, environment):
+    install, execute = environment
+    install("numpy==1.26.0", f"pytest=={pytest.__version__}", str(wheel))
+    execute("-W", "error", "-c", readme_example())
+    shutil.copytree(ROOT / "tests", execute.folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    tests = {path.name for path in (ROOT / "tests" / "reference").glob("test_*.py")} - WITH_OTHER_LIBRARIES
+    files = [f"tests/reference/{name}" for name in sorted(tests)]
+    options = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "-W", "error::DeprecationWarning"]
+    printed = execute("-m", "pytest", *options, *files, GMA_REF_SHAPE_CHECKS="0")
+    assert " passed" in printed
+    assert "skipped" not in printed
