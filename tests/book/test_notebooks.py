@@ -14,8 +14,7 @@ import pytest
 from gma_ref.plots.palette import PALETTE
 from tools import notebooks
 from tools.notebook_blocks import ChapterError
-from tools.notebook_book import PLACEHOLDER
-from tools.notebook_install import EXTRAS, install_cell, modules
+from tools.notebook_install import EXTRAS, PLACEHOLDER, install_cell, modules
 from tools.notebook_math import formula
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -350,11 +349,6 @@ def test_references_list_what_was_cited_and_nothing_else(export):
         "URL: [https://example.org/noether](https://example.org/noether)."
     )
     assert "## References" not in "".join(markdown(export("Nothing.")))
-
-
-def test_the_address_of_the_book_replaces_the_placeholder(export):
-    text = first(export(f"```bash\npip install git+{PLACEHOLDER}\n```"))
-    assert text == "```bash\npip install git+https://github.com/ann-example/sample-book\n```"
 
 
 # What cannot be exported
