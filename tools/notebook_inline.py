@@ -26,10 +26,11 @@ PARTS = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+MYST = re.compile(r"\{\{|\{[#.%]|\{[\w:+-]+\}`|^\s*(?:```|:::)", re.MULTILINE)
 LEFT_OVER = (
     (re.compile(rf"\\(?:{'|'.join(PALETTE)})(?![A-Za-z])"), "a colour outside a formula"),
     (re.compile(r"\$"), r"a dollar that opens no formula: write \$"),
-    (re.compile(r"\{\{|\{[#.%]|\{[\w:]+\}"), "MyST syntax that a notebook would show as it stands"),
+    (MYST, "MyST syntax that a notebook would show as it stands"),
     (re.compile(r"\]\("), "a link that is too intricate to export"),
 )
 

@@ -228,6 +228,7 @@ def test_an_exception_is_reported_with_file_and_line(book, capsys):
         (r"$a<b$ and $a < b$", r"$a\lt b$ and $a < b$"),
         (r"It costs \$2.", "It costs <span>&#36;</span>2."),
         ("Text. % not a comment", "Text. % not a comment"),
+        ("A set {K} in words.", "A set {K} in words."),
         ("Before.\n\n% a comment\n\nAfter.", "Before.\n\nAfter."),
         ("Before.\n\n<!-- a remark -->\n\nAfter.", "Before.\n\nAfter."),
         ("(sec-a)=\n# Title", '<a id="scrollTo=sec-a" name="sec-a"></a>\n\n# Title'),
@@ -382,6 +383,10 @@ def test_references_list_what_was_cited_and_nothing_else(export):
         (1, "colour outside a formula", r"The memory \mem{Z}."),
         (2, "opens no formula", "First\nit costs $2."),
         (1, "MyST syntax", "Hello {{ name }}."),
+        (2, "MyST syntax", "An open\n{cite:p}`lovelace1843"),
+        # Backticks in its first line make a fence no fence, and swallow the cell after it.
+        (5, "MyST syntax", "```{code-cell}\n1\n```\n\n```{dropdown} Why `c`?\nA.\n```\n\n```{code-cell}\n2\n```"),
+        (1, "the site reads this text otherwise", "$$n$$ [$x$](#eq-1) and so on"),
         (1, "MyST syntax", "[a](#eq-1){.big}"),
         (3, "between $$ and $$", "# A\n\n\\begin{align}\na\n\\end{align}"),
         (1, "target line", "$$\na\n$$ (eq-a)"),
