@@ -14,8 +14,8 @@ from tools.notebook_math import PALETTE, formula
 PARTS = re.compile(
     r"""
       (?P<escape> \\[^\w\s])
-    | (?P<role> \{(?P<name>[\w:+.-]+)\} (?P<fence>`+) (?P<content>.+?) (?P=fence) (?!`))
-    | (?P<code> (?P<ticks>`+) (?!`) .+? (?<!`) (?P=ticks) (?!`))
+    | (?P<role> \{(?P<name>[\w:+.-]+)\} (?P<fence>`+) (?!`) (?P<content>.+?) (?P=fence) (?!`))
+    | (?P<code> (?<!`) (?P<ticks>`+) (?!`) .+? (?<!`) (?P=ticks) (?!`))
     | (?P<display> \$\$ (?P<display_tex>.+?) \$\$)
     | (?P<math> \$ (?P<tex> (?:\\.|[^$\\])+? ) \$)
     | (?P<autolink> <(?P<address>[A-Za-z][\w+.-]*:[^\s<>]*)>)
