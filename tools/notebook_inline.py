@@ -26,7 +26,7 @@ PARTS = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-MYST = re.compile(r"\{\{|\{[#.%]|\{[\w:+-]+\}`|^\s*(?:```|:::)", re.MULTILINE)
+MYST = re.compile(r"\{\{|\{[#.%]|\{[\w:+-]+\}`|^[ >]*(?:```|:::)", re.MULTILINE)
 LEFT_OVER = (
     (re.compile(rf"\\(?:{'|'.join(PALETTE)})(?![A-Za-z])"), "a colour outside a formula"),
     (re.compile(r"\$"), r"a dollar that opens no formula: write \$"),
