@@ -16,7 +16,7 @@ from pathlib import Path
 
 import nbformat
 import yaml
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
 from tools.notebook_colab import FETCHED, Colab
 
@@ -54,7 +54,7 @@ def check(colab: Colab, path: str, text: str, folder: Path) -> str | None:
 
     try:
         colab.run(notebook, folder)
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+    except (CellExecutionError, CellTimeoutError, RuntimeError) as error:
         done = sum(cell.get("execution_count") is not None for cell in notebook.cells)
         return f"code cell {done}: {error}"
     finally:

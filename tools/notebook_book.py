@@ -13,7 +13,6 @@ from tools.notebook_blocks import Block, ChapterError, walk
 
 THEOREMS = tuple(f"prf:{kind}" for kind in "theorem lemma proposition corollary definition example".split())
 NUMBERED = ("exercise", "figure", *THEOREMS)
-PLACEHOLDER = "https://github.com/YOUR_ACCOUNT/gma-book"
 LABEL = re.compile(r"[A-Za-z][\w-]{0,63}")
 
 
@@ -77,10 +76,7 @@ class Book:
         self.references = {}
         for name in config.get("bibtex_bibfiles", []):
             self.references.update(Parser().parse_file(root / name).entries)
-        # Chapters write the address that nobody has; readers get the one that is set.
-        self.chapters = {
-            path: (root / path).read_text(encoding="utf-8").replace(PLACEHOLDER, self.url) for path in self._paths()
-        }
+        self.chapters = {path: (root / path).read_text(encoding="utf-8") for path in self._paths()}
         self.notebooks, self.labels, self.first = set(), {}, {}
         counts = dict.fromkeys(NUMBERED, 0)
         for path in self.chapters:

@@ -90,15 +90,17 @@ class Colab:
 
         Raises
         ------
-        nbclient.exceptions.CellExecutionError, CellTimeoutError, DeadKernelError
+        nbclient.exceptions.CellExecutionError, CellTimeoutError, RuntimeError
             If a cell fails, takes too long, or takes the kernel with it.
         """
         kernels = KernelSpecManager(kernel_dirs=[str(self.folder / "share" / "jupyter" / "kernels")])
         kernels.ensure_native_kernel = False
         client = NotebookClient(
             notebook,
-            km=AsyncKernelManager(kernel_name="python3", kernel_spec_manager=kernels, transport="ipc"),
+            km=AsyncKernelManager(kernel_name="python3", kernel_spec_manager=kernels),
             timeout=SECONDS_A_CELL,
+            startup_timeout=SECONDS_A_CELL,
+            extra_arguments=["--IPKernelApp.log_level=40"],  # no warning that the kernel listens on this machine
             resources={"metadata": {"path": str(folder)}},
         )
         client.execute(env=self.environ | {"PYTHONPATH": str(self.stub)})

@@ -14,8 +14,8 @@ from tools.notebook_math import PALETTE, formula
 PARTS = re.compile(
     r"""
       (?P<escape> \\[^\w\s])
-    | (?P<role> \{(?P<name>[\w:+.-]+)\} (?P<fence>`+) (?P<content>.+?) (?P=fence) (?!`))
-    | (?P<code> (?P<ticks>`+) (?!`) .+? (?<!`) (?P=ticks) (?!`))
+    | (?P<role> \{(?P<name>[\w:+.-]+)\} (?P<fence>`+) (?!`) (?P<content>.+?) (?P=fence) (?!`))
+    | (?P<code> (?<!`) (?P<ticks>`+) (?!`) .+? (?<!`) (?P=ticks) (?!`))
     | (?P<display> \$\$ (?P<display_tex>.+?) \$\$)
     | (?P<math> \$ (?P<tex> (?:\\.|[^$\\])+? ) \$)
     | (?P<autolink> <(?P<address>[A-Za-z][\w+.-]*:[^\s<>]*)>)
@@ -26,10 +26,11 @@ PARTS = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+MYST = re.compile(r"\{\{|\{[#.%]|\{[\w:+-]+\}`|^[ >]*(?:```|:::)", re.MULTILINE)
 LEFT_OVER = (
     (re.compile(rf"\\(?:{'|'.join(PALETTE)})(?![A-Za-z])"), "a colour outside a formula"),
     (re.compile(r"\$"), r"a dollar that opens no formula: write \$"),
-    (re.compile(r"\{\{|\{[#.%]|\{[\w:]+\}"), "MyST syntax that a notebook would show as it stands"),
+    (MYST, "MyST syntax that a notebook would show as it stands"),
     (re.compile(r"\]\("), "a link that is too intricate to export"),
 )
 

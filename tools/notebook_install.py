@@ -3,8 +3,7 @@
 import ast
 from pathlib import Path
 
-from tools.notebook_book import PLACEHOLDER
-
+PLACEHOLDER = "https://github.com/YOUR_ACCOUNT/gma-book"
 EXTRAS = {"pytorch": {"torch", "gma_ref.pytorch"}, "proofs": {"sympy", "gma_ref.proofs"}}
 
 CELL = """\

@@ -22,14 +22,13 @@ FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 
 
 class Cell(NamedTuple):
-    """A cell of the notebook to be: its kind, text, id and tags, whether its code is folded, or on Colab alone."""
+    """A cell of the notebook to be: its kind, text, id, tags, and whether its code is folded."""
 
     kind: str
     text: str
     name: str
     tags: tuple[str, ...] = ()
     folded: bool = False
-    form: bool = False
 
 
 class Chapter:

@@ -31,7 +31,7 @@ def export(book: Book, path: str) -> str:
         install = install_cell(book.url, code, texts_requirements(book.root))
     except SyntaxError as error:
         raise ChapterError(path, 1, f"a code cell is not Python: {error.text or error}") from error
-    cells.insert(0, Cell("code", install, "install", form=True))
+    cells.insert(0, Cell("code", install, "install", folded=True))
     notebook = new_notebook(cells=[as_notebook_cell(cell) for cell in cells], metadata=METADATA)
     nbformat.validate(notebook)
     return nbformat.writes(notebook) + "\n"
@@ -42,10 +42,8 @@ def as_notebook_cell(cell: Cell):
     if cell.kind == "markdown":
         return new_markdown_cell(cell.text, id=cell.name)
     metadata = {"tags": list(cell.tags)} if cell.tags else {}
-    if cell.folded:
-        metadata["jupyter"] = {"source_hidden": True}
-    if cell.folded or cell.form:
-        metadata["cellView"] = "form"  # Colab's way to fold code
+    if cell.folded:  # as JupyterLab has it, and as Colab has it
+        metadata |= {"jupyter": {"source_hidden": True}, "cellView": "form"}
     return new_code_cell(cell.text, id=cell.name, metadata=metadata)
 
 

@@ -14,8 +14,7 @@ import pytest
 from gma_ref.plots.palette import PALETTE
 from tools import notebooks
 from tools.notebook_blocks import ChapterError
-from tools.notebook_book import PLACEHOLDER
-from tools.notebook_install import EXTRAS, install_cell, modules
+from tools.notebook_install import EXTRAS, PLACEHOLDER, install_cell, modules
 from tools.notebook_math import formula
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -146,6 +145,7 @@ def test_no_link_depends_on_where_the_notebook_lies(any_notebook):
 def test_the_first_cell_installs_and_every_heading_begins_a_cell(any_notebook):
     notebook, _ = any_notebook
     assert notebook.cells[0].id == "install"
+    assert notebook.cells[0].metadata == {"cellView": "form", "jupyter": {"source_hidden": True}}
     assert "--no-deps" in notebook.cells[0].source
     for text in markdown(notebook):
         headings = re.findall(r"^#{1,3} ", without_code(text), re.MULTILINE)
@@ -228,6 +228,7 @@ def test_an_exception_is_reported_with_file_and_line(book, capsys):
         (r"$a<b$ and $a < b$", r"$a\lt b$ and $a < b$"),
         (r"It costs \$2.", "It costs <span>&#36;</span>2."),
         ("Text. % not a comment", "Text. % not a comment"),
+        ("A set {K} in words.", "A set {K} in words."),
         ("Before.\n\n% a comment\n\nAfter.", "Before.\n\nAfter."),
         ("Before.\n\n<!-- a remark -->\n\nAfter.", "Before.\n\nAfter."),
         ("(sec-a)=\n# Title", '<a id="scrollTo=sec-a" name="sec-a"></a>\n\n# Title'),
@@ -351,11 +352,6 @@ def test_references_list_what_was_cited_and_nothing_else(export):
     assert "## References" not in "".join(markdown(export("Nothing.")))
 
 
-def test_the_address_of_the_book_replaces_the_placeholder(export):
-    text = first(export(f"```bash\npip install git+{PLACEHOLDER}\n```"))
-    assert text == "```bash\npip install git+https://github.com/ann-example/sample-book\n```"
-
-
 # What cannot be exported
 
 
@@ -387,6 +383,10 @@ def test_the_address_of_the_book_replaces_the_placeholder(export):
         (1, "colour outside a formula", r"The memory \mem{Z}."),
         (2, "opens no formula", "First\nit costs $2."),
         (1, "MyST syntax", "Hello {{ name }}."),
+        (2, "MyST syntax", "An open\n{cite:p}`lovelace1843"),
+        # Backticks in its first line make a fence no fence, and swallow the cell after it.
+        (5, "MyST syntax", "```{code-cell}\n1\n```\n\n```{dropdown} Why `c`?\nA.\n```\n\n```{code-cell}\n2\n```"),
+        (1, "the site reads this text otherwise", "$$n$$ [$x$](#eq-1) and so on"),
         (1, "MyST syntax", "[a](#eq-1){.big}"),
         (3, "between $$ and $$", "# A\n\n\\begin{align}\na\n\\end{align}"),
         (1, "target line", "$$\na\n$$ (eq-a)"),
