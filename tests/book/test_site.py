@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -9,7 +10,7 @@ import pytest
 
 import gma_ref
 from tests.book.tiny_book import REPOSITORY, build, make_book
-from tools import check_site, site_files
+from tools import browser, check_site, site_files
 
 COLAB = "https://colab.research.google.com/github/YOUR_ACCOUNT/gma-book/blob/gh-pages/book/page.ipynb"
 LOGO = '<img src="../_static/logo.svg"'
@@ -153,3 +154,23 @@ def test_address_outside_the_sub_path_is_not_served(tmp_path):
         assert urlopen(base + "index.html").read() == b"here"
         with pytest.raises(HTTPError, match="404"):
             urlopen(base.removesuffix(check_site.SUB_PATH) + "/index.html")
+
+
+def test_browser_can_be_named_and_must_exist(monkeypatch):
+    monkeypatch.setenv("CHROMIUM", sys.executable)
+    assert browser.find() == sys.executable
+    monkeypatch.setenv("CHROMIUM", "/nowhere/chromium")
+    with pytest.raises(SystemExit, match="no program is there"):
+        browser.find()
+
+
+@pytest.mark.parametrize(("user", "installers"), [(0, ["playwright", "apt-get", "apt-get"]), (1000, ["playwright"])])
+def test_missing_browser_is_installed_or_asked_for(monkeypatch, user, installers):
+    tried = []
+    monkeypatch.setattr(browser, "find", lambda: None)
+    monkeypatch.setattr(browser.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(browser.os, "geteuid", lambda: user)
+    monkeypatch.setattr(browser.subprocess, "run", lambda command, **_: tried.append(" ".join(command)))
+    with pytest.raises(SystemExit, match="Install Chromium or Chrome"):
+        browser.obtain()
+    assert [next(name for name in ("playwright", "apt-get") if name in command) for command in tried] == installers
