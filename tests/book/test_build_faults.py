@@ -1,10 +1,15 @@
 """The build is green only if all went well: faults are planted in a tiny book, and each must turn it red."""
 
+import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 
 import pytest
 
-from tests.book.tiny_book import PAGE, build, make_book
+from tests.book.tiny_book import PAGE, REPOSITORY, build, make_book
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +48,20 @@ def test_broken_reference_fails_every_build_until_it_is_mended(tmp_path):
     page.write_text(SHORT, encoding="utf-8")
     green, said = build(tmp_path)
     assert green, said
+
+
+def test_without_make_a_broken_reference_fails_every_build_too(tmp_path):
+    """By the line that the README gives."""
+    make_book(tmp_path, SHORT + "\nSee [Eq. (99)](#eq-99).\n")
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^jupyter-book build [^#\n]*", readme, re.MULTILINE)
+    program, *arguments = shlex.split(line)
+    command = [shutil.which(program, path=os.path.dirname(sys.executable)), *arguments]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    for _ in range(2):
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode != 0
+        assert "eq-99" in done.stdout + done.stderr
 
 
 def test_duplicate_label_fails_the_build(tmp_path):
