@@ -23,6 +23,7 @@ from playwright.sync_api import BrowserContext, sync_playwright
 from tools import browser, site_files, site_pages
 
 SUB_PATH = "/some/path/"
+PATIENCE = 120_000  # milliseconds: a busy machine is not a fault of the page
 # A desk and a phone. Pages load in the first theme, and change to the second.
 SCREENS = (
     ({"width": 1280, "height": 900}, ("light", "dark")),
@@ -103,6 +104,7 @@ def look(base: str, names: list[str], screen: dict, themes: tuple[str, str]) -> 
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser.obtain(), args=browser.ARGUMENTS)
         context = chromium.new_context(viewport=screen, color_scheme=themes[0])
+        context.set_default_timeout(PATIENCE)
         faults = [
             f"{name} at {screen['width']} px: {fault}" for name in names for fault in visit(context, base, name, themes)
         ]
@@ -124,6 +126,7 @@ def search(base: str, site: Path) -> list[str]:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser.obtain(), args=browser.ARGUMENTS)
         tab = chromium.new_page()
+        tab.set_default_timeout(PATIENCE)
         for page, found in vocabulary.items():
             name = page.relative_to(site).as_posix()
             word = min(found, key=lambda each: (spread[each], each), default=name)
