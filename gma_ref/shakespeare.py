@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Play", "Scene", "Speech", "plays", "read_play", "scene", "words"]
+__all__ = ["Play", "Scene", "Speech", "corpus", "plays", "read_play", "scene", "scene_words", "words"]
 
 
 class Play(NamedTuple):
@@ -104,6 +104,20 @@ def scene(title: str, act: int, scene: int) -> tuple[Speech, ...]:
         has = f"act {act} has the scenes {there}" if there else f"the play has the acts {acts}"
         raise ValueError(f"scene: {title!r} has no act {act}, scene {scene}; {has}.")
     return found[act, scene]
+
+
+def scene_words(title: str, act: int, number: int) -> list[str]:
+    """Return the words of one scene in order, as :func:`words` splits them; the arguments are those of `scene`."""
+    return _words_of(scene(title, act, number))
+
+
+def corpus() -> list[list[str]]:
+    """Return the words of every scene of every play, a list a scene."""
+    return [_words_of(part.speeches) for play in plays() for part in _parse(play)]
+
+
+def _words_of(speeches):
+    return words("\n".join(speech.text for speech in speeches))
 
 
 # Apostrophes are letters of a word where one is left out ("o'er", "'tis", "o'"); others are quotation marks.

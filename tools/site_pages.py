@@ -71,6 +71,15 @@ IMAGES = """() => [
     image => image.getAttribute('aria-label') ?? image.querySelector('title')?.textContent ?? ''),
 ]"""
 
+# The content of a picture, without its padding, against its file.
+SQUEEZED = """() => [...document.querySelectorAll('main img')].filter(image => {
+  const style = getComputedStyle(image), across = ['Left', 'Right'], down = ['Top', 'Bottom'];
+  const inner = (size, sides) => size - sides.reduce((sum, side) => sum + parseFloat(style['padding' + side]), 0);
+  const width = inner(image.clientWidth, across), height = inner(image.clientHeight, down);
+  const stretch = width * image.naturalHeight / (height * image.naturalWidth);
+  return image.naturalHeight && height && Math.abs(stretch - 1) > 0.03;
+}).map(image => image.alt.slice(0, 40))"""
+
 # Elements that reach past the right edge and cannot be scrolled to.
 WIDE = """() => {
   const edge = document.documentElement.clientWidth + 1;
@@ -120,6 +129,11 @@ def images_without_words(page: Page) -> list[str]:
     return [f"has a figure with the alternative text {text!r}" for text in texts if not text or FILE_NAME.match(text)]
 
 
+def squeezed(page: Page) -> list[str]:
+    """Report pictures that are not shown in the proportions they were made with."""
+    return [f"squeezes the picture {name}" for name in page.evaluate(SQUEEZED)]
+
+
 def too_wide(page: Page) -> list[str]:
     """Report what sticks out of the screen to the right."""
     return [f"is wider than the screen: {name}" for name in page.evaluate(WIDE)[:3]]
@@ -158,4 +172,4 @@ def violations(page: Page, theme: str, rules: dict) -> list[str]:
     ]
 
 
-CHECKS = (search_fields, raw_markup, formula_errors, images_without_words, too_wide)
+CHECKS = (search_fields, raw_markup, formula_errors, images_without_words, squeezed, too_wide)
