@@ -138,11 +138,13 @@ def log_density(x: Float[Array, "... N d_r"], mixture: GaussianMixture) -> Float
     Differences are taken before they are squared: x² − 2xμ + μ² would cancel for data far from the origin. No array
     of size N·K·d_r is made. Source: Huang & Raza (2026), Eq. (2).
     """
-    mu, variance = mixture.mu[..., None, :, :], mixture.variance[..., None, :, :]
+    mu = mixture.mu[..., None, :, :]
+    variance = mixture.variance[..., None, :, :]
     total = 0
     for m in range(mixture.routing_dim):
         difference = x[..., m, None] - mu[..., m]
-        total = total + np.log(2 * np.pi * variance[..., m]) + difference**2 / variance[..., m]
+        distance = difference**2 / variance[..., m]
+        total = total + np.log(2 * np.pi * variance[..., m]) + distance
     return -total / 2
 
 
