@@ -40,15 +40,17 @@ def _row(label, status, name, function, test, chapter=None, **more):
     return Equation(label, status, name, f"gma_ref.reference.{function}", f"tests/reference/{test}", anchor, **more)
 
 
+DOT_PRODUCT = "routing/dot_product_attention"
+MIXTURE = "routing/gaussian_mixture"
 MEMORY = "routing/latent_memory"
 
 EQUATIONS = (
     _row("1", "given", "dot-product attention", "attention.scaled_dot_product_attention",
-         "test_attention.py::test_dot_product_attention_is_the_slow_loop"),
+         "test_attention.py::test_dot_product_attention_is_the_slow_loop", DOT_PRODUCT),
     _row("2", "inferred", "component density", "mixture.log_density",
-         "test_mixture.py::test_log_density_is_the_exact_one"),
+         "test_mixture.py::test_log_density_is_the_exact_one", MIXTURE),
     _row("3", "given", "responsibilities", "mixture.responsibilities",
-         "test_mixture.py::test_responsibilities_are_the_exact_ones"),
+         "test_mixture.py::test_responsibilities_are_the_exact_ones", MIXTURE),
     _row("4", "given", "projections", "attention.project",
          "test_attention.py::test_project_is_three_products"),
     _row("R1", "ours", "the two routings share one mixture", "mixture.responsibilities",
@@ -86,5 +88,5 @@ EQUATIONS = (
     _row("15", "given", "priors", "mixture.GaussianMixture.from_unconstrained",
          "test_mixture.py::test_unconstrained_parameters_give_the_exact_mixture"),
     _row("16", "inferred", "scores", "mixture.scores",
-         "test_mixture.py::test_scores_are_the_exact_ones"),
+         "test_mixture.py::test_scores_are_the_exact_ones", MIXTURE),
 )  # fmt: skip
