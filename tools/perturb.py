@@ -194,7 +194,7 @@ def main():
         parser.error(f"not in the ledger: {', '.join(sorted(unknown))}")
     os.environ["GMA_REF_SHAPE_CHECKS"] = "0"  # their wrappers would hide the functions
     plugin = Perturbations(rows)
-    options = ["-q", "--capture=no", "--no-header", "-p", "no:cacheprovider"]
+    options = ["-qq", "--capture=no", "-p", "no:cacheprovider"]
     status = pytest.main([*options, *sorted({row.test for row in rows})], plugins=[plugin])
     total = len(plugin.caught) + len(plugin.survived)
     print(f"{len(rows)} rows, {total} perturbations, {len(plugin.survived)} not caught")

@@ -14,6 +14,7 @@ BANDS = {"project": (10, 196), "route": (212, 248), "write": (466, 132), "read":
 VALUE, KEY, QUERY = 134, 242, 358  # the middles of three strands that run down
 MEMORY = 148  # the middle of the memory
 CELL, SLOT = 12, 15  # sizes of a matrix entry, and of one in the memory
+MASS = MEMORY + 2.5 * SLOT + 9  # the middle of Z, to the right of Ṽ
 PROJECTED, ROUTED = 196, 448  # where the strands leave the matrices of the first two stages
 
 # The cells show a true calculation with N = 5, d_r = 2, K = 3, d_v = 4. Any X of full row rank has projections that
@@ -153,14 +154,13 @@ def _write(shape, letter):
     top = BANDS["write"][0]
     slots, below = top + 30, top + 30 + 3 * SLOT
     memory = write_memory(responsibilities(KEYS, MIXTURE), VALUES)
-    mass = MEMORY + 2.5 * SLOT + 9  # the middle of Z, to the right of Ṽ
     drawn = [arrow(f"M{VALUE} {PROJECTED}V{slots - 10}", (VALUE, slots - 3), shape["val"])]
-    for tip in (MEMORY + 17, mass):
+    for tip in (MEMORY + 17, MASS):
         fork = f"M{KEY} {ROUTED}V{top - 1}q0 9 -9 9H{number(tip + 9)}q-9 0 -9 9V{slots - 10}"
         drawn.append(arrow(fork, (tip, slots - 3), shape["key"]))
     for middle, entries, name, size in (
         (MEMORY, memory.V_tilde, "Ṽ", "K × d_v"),
-        (mass, memory.Z[:, None], "Z", "K"),
+        (MASS, memory.Z[:, None], "Z", "K"),
     ):
         left = middle - entries.shape[1] * SLOT / 2
         drawn += [
@@ -183,6 +183,7 @@ def _read(shape, letter):
     left, line, bar = QUERY - 2 * CELL, top + 12, top + 50
     return [
         arrow(f"M{QUERY} {ROUTED}V{top - 10}", (QUERY, top - 3), shape["query"]),
+        path(f"M{MASS} {top - 38}V{line - 18}q0 18 18 18", shape["mem"]),
         arrow(f"M{MEMORY} {top - 38}V{line - 18}q0 18 18 18H{left - 10}", (left - 3, line), shape["mem"], "right"),
         _matrix(QUERY, top, output, (shape, letter), "ink", "O", "N × d_v"),
         formula(214, bar + 7, letter, ("ink", "O ="), anchor="end"),

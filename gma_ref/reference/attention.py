@@ -46,7 +46,7 @@ def scaled_dot_product_attention(
     Makes the N_q × N_k matrix of weights: this is what costs N². Source: Vaswani et al. (2017); Eq. (1) of Huang &
     Raza (2026).
     """
-    similarity = q @ np.swapaxes(k, -1, -2) / np.sqrt(np.array(q.shape[-1], q.dtype))
+    similarity = q @ np.swapaxes(k, -1, -2) / np.sqrt(np.array(max(q.shape[-1], 1), q.dtype))
     if not causal:
         return softmax(similarity) @ v
     batch = np.broadcast_shapes(similarity.shape[:-2], v.shape[:-2])
@@ -204,7 +204,8 @@ def gaussian_mixture_attention(
     (2026), Eqs. (7) and (8b).
     """
     gamma_q = responsibilities(q, mixture)
-    gamma_k = keep(key_mask, responsibilities(keep(key_mask, k), mixture))
+    k = keep(key_mask, k, mixture.mu[..., :1, :])  # any finite point will do
+    gamma_k = keep(key_mask, responsibilities(k, mixture))
     v = keep(key_mask, v)
     if causal:
         return causal_read(gamma_q, gamma_k, v, eps)

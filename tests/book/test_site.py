@@ -41,6 +41,7 @@ PLANTED = [
     ("wide", '<div style="overflow: hidden"><p class="cut" style="width: 500px">w</p></div>', '<p class="cut'),
     ("figures", f"{LOGO}>", "has a figure with the alternative text ''"),
     ("figures", f'{LOGO} alt="output_12_0.png">', "has a figure with the alternative text 'output_12_0.png'"),
+    ("squeezed", f'{LOGO} alt="The logo" style="width: 9em; height: 1em !important">', "squeezes the picture The logo"),
     ("drawings", '<figure><svg width="9" height="9"></svg></figure>', "has a figure with the alternative text ''"),
     ("contrast", '<p style="color: #aaa; background: #fff">words</p>', 'minimum color contrast ratio thresholds: <p'),
     ("contrast", "<button></button>", "axe, critical: Buttons must have discernible text"),
