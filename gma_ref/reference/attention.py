@@ -152,9 +152,11 @@ def attention_weights(
     """
     weights = affinity(gamma_q, keep(key_mask, gamma_k))
     if causal:
-        weights = np.where(np.tri(*weights.shape[-2:], dtype=bool), weights, 0)
+        past = np.tri(*weights.shape[-2:], dtype=bool)
+        weights = np.where(past, weights, 0)
     total = weights.sum(axis=-1, keepdims=True) + eps
-    return np.divide(weights, total, out=np.zeros_like(weights), where=total != 0)
+    unreached = np.zeros_like(weights)
+    return np.divide(weights, total, out=unreached, where=total != 0)
 
 
 @accepts(q="N_q d_r", k="N_k d_r", v="N_k d_v", mixture=GaussianMixture, key_mask="k", result_dtype_of="v")
