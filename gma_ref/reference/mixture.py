@@ -31,8 +31,6 @@ class GaussianMixture:
     log_prior : array_like, (..., K)
         :math:`\log\pi_k`, with :math:`\sum_k \pi_k = 1` to within 1e-5 in the log. Some may be −inf, not all.
 
-    Leading axes broadcast: one mixture per head is ``(H, K, d_r)``. The arrays are copied and made read-only.
-
     Raises
     ------
     TypeError, ValueError
@@ -40,7 +38,8 @@ class GaussianMixture:
 
     Notes
     -----
-    Source: Huang & Raza (2026), Eq. (2).
+    Leading axes broadcast: one mixture per head is ``(H, K, d_r)``. The arrays are copied and made read-only. Source:
+    Huang & Raza (2026), Eq. (2).
     """
 
     mu: Float[Array, "... K d_r"]
