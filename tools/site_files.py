@@ -9,7 +9,7 @@ import nbformat
 from bs4 import BeautifulSoup
 
 LIMIT = 1_000_000  # bytes of a page and the images that only it shows
-LOADS = ("script[src]", "img[src]", "iframe[src]", "source[src]", "link[href]:not([rel=canonical])")
+LOADS = ("script[src]", "img[src]", "iframe[src]", "source[src]", "link[href]:not([rel=canonical], [rel=next], [rel=prev])")
 
 
 @cache
