@@ -224,12 +224,15 @@ def causal_read(gamma_q, gamma_k, v, eps):
     .. math::
         o_i = \frac{\sum_k \gamma^Q_{i,k}\tilde V^{(i)}_k}{\sum_k \gamma^Q_{i,k} Z^{(i)}_k + \epsilon}
     """
-    batch = np.broadcast_shapes(gamma_q.shape[:-2], gamma_k.shape[:-2], v.shape[:-2])
-    (N, K), d_v, dtype = gamma_k.shape[-2:], v.shape[-1], np.result_type(gamma_q, gamma_k, v)
-    V_tilde, Z = np.zeros((*batch, K, d_v), dtype), np.zeros((*batch, K), dtype)
+    (N, K), d_v = gamma_k.shape[-2:], v.shape[-1]
+    arrays = gamma_q, gamma_k, v
+    batch = np.broadcast_shapes(*(array.shape[:-2] for array in arrays))
+    dtype = np.result_type(*arrays)
+    V_tilde, Z = (np.zeros((*batch, *s), dtype) for s in ((K, d_v), (K,)))
     output = np.empty((*batch, N, d_v), dtype)
     for i in range(N):
         V_tilde += gamma_k[..., i, :, None] * v[..., i, None, :]
         Z += gamma_k[..., i, :]
-        output[..., i, None, :] = read_memory(gamma_q[..., i, None, :], Memory(V_tilde, Z), eps)
+        query, memory = gamma_q[..., i, None, :], Memory(V_tilde, Z)
+        output[..., i, None, :] = read_memory(query, memory, eps)
     return output
