@@ -38,8 +38,8 @@ class GaussianMixture:
 
     Notes
     -----
-    Leading axes broadcast: one mixture per head is ``(H, K, d_r)``. The arrays are copied and made read-only. Source:
-    Huang & Raza (2026), Eq. (2).
+    Leading axes broadcast: one mixture per head is ``(H, K, d_r)``. The arrays are copied and made read-only.
+    Source: Huang & Raza (2026), Eq. (2).
     """
 
     mu: Float[Array, "... K d_r"]
@@ -140,7 +140,8 @@ def log_density(x: Float[Array, "... N d_r"], mixture: GaussianMixture) -> Float
     above 1e154 standard deviations (1e19 in float32) gives −inf. No array of size N·K·d_r is made. Source: Huang &
     Raza (2026), Eq. (2).
     """
-    mu, sigma = mixture.mu[..., None, :, :], np.sqrt(mixture.variance)[..., None, :, :]
+    mu = mixture.mu[..., None, :, :]
+    sigma = np.sqrt(mixture.variance)[..., None, :, :]
     total = mixture.routing_dim * math.log(2 * math.pi)
     for m in range(mixture.routing_dim):
         distance = (x[..., m, None] - mu[..., m]) / sigma[..., m]
