@@ -9,7 +9,8 @@ import nbformat
 from bs4 import BeautifulSoup
 
 LIMIT = 1_000_000  # bytes of a page and the images that only it shows
-LOADS = ("script[src]", "img[src]", "iframe[src]", "source[src]", "link[href]:not([rel=canonical], [rel=next], [rel=prev])")
+NEIGHBOURS = "[rel=prev], [rel=next], [rel=search]"  # where a reader may go, not what the page loads
+LOADS = ("script[src]", "img[src]", "iframe[src]", "source[src]", f"link[href]:not([rel=canonical], {NEIGHBOURS})")
 
 
 @cache
@@ -51,7 +52,7 @@ def links(page: Path) -> list[str]:
     """Return the addresses that the page leads to, by a link or by itself."""
     soup = parse(page)
     refresh = [meta["content"].split("url=", 1)[1] for meta in soup.select('meta[http-equiv="Refresh"]')]
-    return refresh + [link["href"] for link in soup.select("a[href]")]
+    return refresh + [link["href"] for link in soup.select(f"a[href], link:is({NEIGHBOURS})")]
 
 
 def foreign_hosts(site: Path, page: Path) -> list[str]:

@@ -38,8 +38,8 @@ class GaussianMixture:
 
     Notes
     -----
-    Leading axes broadcast: one mixture per head is ``(H, K, d_r)``. The arrays are copied and made read-only. Source:
-    Huang & Raza (2026), Eq. (2).
+    Leading axes broadcast: one mixture per head is ``(H, K, d_r)``. The arrays are copied and made read-only.
+    Source: Huang & Raza (2026), Eq. (2).
     """
 
     mu: Float[Array, "... K d_r"]
