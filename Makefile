@@ -14,7 +14,7 @@ check-notebooks: .venv/made      ## run each notebook alone, as on Colab
 	$(BIN)/python -m tools.check_notebooks
 
 lab: .venv/made                  ## open the notebooks in JupyterLab
-	$(BIN)/pip install --quiet jupyterlab && $(BIN)/jupyter lab book
+	$(BIN)/pip install --quiet -r requirements.txt jupyterlab && $(BIN)/jupyter lab book
 
 lint: .venv/made                 ## style, spelling, who may import whom
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/codespell

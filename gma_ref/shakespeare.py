@@ -15,6 +15,7 @@ from html import unescape
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
+from unicodedata import normalize
 
 __all__ = ["Play", "Scene", "Speech", "corpus", "plays", "read_play", "scene", "scene_words", "words"]
 
@@ -70,9 +71,13 @@ def read_play(title: str) -> tuple[Scene, ...]:
 
     Raises
     ------
+    TypeError
+        If `title` is not a string.
     ValueError
         If there is no such play; the message names the nearest titles.
     """
+    if not isinstance(title, str):
+        raise TypeError(f"title must be a string, got {title!r}")
     by_slug = _plays()
     play = by_slug.get(_slug(title))
     if play is None:
@@ -94,9 +99,14 @@ def scene(title: str, act: int, scene: int) -> tuple[Speech, ...]:
 
     Raises
     ------
+    TypeError
+        If `title` is not a string, or `act` or `scene` not an integer.
     ValueError
         If the play has no such scene; the message lists the scenes of that act.
     """
+    for name, value in (("act", act), ("scene", scene)):
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"{name} must be an integer, got {value!r}")
     found = {(part.act, part.number): part.speeches for part in read_play(title)}
     if (act, scene) not in found:
         acts = sorted({number for number, _ in found})
@@ -121,22 +131,24 @@ def _words_of(speeches):
 
 
 # Apostrophes are letters of a word where one is left out ("o'er", "'tis", "o'"); others are quotation marks.
+_LETTER = r"[^\W\d_]"
 _WORD = re.compile(
-    r"""(?<![a-z'])'(?:tis|twas|twere|twill|twould|twixt|tween|gainst|fore|scap(?:e|ed|es)|mongst|mong|em|s|t
-                      |sblood|zounds|faith)(?![a-z])
-      | [a-z]+(?:['-][a-z]+)*
+    rf"""(?<!{_LETTER})(?<!')'(?:tis|twas|twere|twill|twould|twixt|tween|gainst|fore|scap(?:e|ed|es)|mongst|mong|em|s|t
+                      |sblood|zounds|faith)(?!{_LETTER})
+      | {_LETTER}+(?:['-]{_LETTER}+)*
         (?:(?:(?<=\bo)|(?<=\bi)|(?<=\ba)|(?<=\bha)|(?<=\bth)|(?<=\bwi)|(?<=\bt))')?""",
     re.VERBOSE,
 )
+_STRAIGHT = str.maketrans("\u2018\u2019", "''")  # curly apostrophes
 
 
 def words(text: str) -> list[str]:
-    """Split a text into words: lower case, no punctuation, elisions and hyphens kept.
+    """Split a text into words: lower case, no punctuation, elisions and hyphens kept, apostrophes straight.
 
     >>> words("'Tis but the pale reflex o' Cynthia's brow; to-night--'")
     ["'tis", 'but', 'the', 'pale', 'reflex', "o'", "cynthia's", 'brow', 'to-night']
     """
-    return _WORD.findall(text.lower())
+    return _WORD.findall(normalize("NFC", text.lower()).translate(_STRAIGHT))
 
 
 def _slug(title: str) -> str:

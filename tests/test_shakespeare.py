@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 
+import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
@@ -84,9 +85,8 @@ def test_acts_and_scenes_are_numbered_in_order(title):
 def test_whole_corpus_has_its_known_size():
     # The plays as usually counted: about 31,000 speeches and 830,000 words.
     assert sum(len(speeches(title)) for title in TITLES) == 31_359
-    assert sum(len(words(speech.text)) for title in TITLES for speech in speeches(title)) == pytest.approx(
-        830_000, rel=0.01
-    )
+    assert sum(map(len, corpus())) == 831_283
+    assert len(scene_words("Romeo and Juliet", 2, 2)) == 1_563
 
 
 def test_a_scene_known_by_heart():
@@ -138,6 +138,35 @@ def test_words_keep_elisions_and_drop_quotation_marks():
         "i'", "faith", "the", "mistress", "ta'en", "th'", "ring", "from", "'em",
     ]  # fmt: skip
     assert words("...—!") == []
+
+
+def test_words_keep_letters_of_every_alphabet():
+    assert words("The CAFÉ, naïve; Übermaß: 3 Ψυχή_x") == ["the", "café", "naïve", "übermaß", "ψυχή", "x"]
+    assert words("Cafe\u0301") == ["caf\u00e9"]  # the accent as a character of its own
+
+
+def test_curly_apostrophes_are_apostrophes():
+    straight = "'Tis but the reflex o' Cynthia's brow; 'Ladies,' o'er th' ring from 'em."
+    curly = straight.replace("'", "\u2019")
+    assert words(curly) == words(straight)
+    assert words(curly.replace("\u2019L", "\u2018L").replace("\u2019T", "\u2018T")) == words(straight)
+
+
+@pytest.mark.parametrize("title", [None, 3, b"Hamlet", ["Hamlet"]])
+def test_a_title_is_a_string(title):
+    with pytest.raises(TypeError, match=r"^title must be a string, got "):
+        read_play(title)
+    with pytest.raises(TypeError, match=r"^title must be a string, got "):
+        scene(title, 1, 1)
+
+
+@pytest.mark.parametrize("number", ["1", 1.0, None, True])
+def test_acts_and_scenes_are_integers(number):
+    with pytest.raises(TypeError, match=rf"^act must be an integer, got {number!r}$"):
+        scene("Hamlet", number, 1)
+    with pytest.raises(TypeError, match=rf"^scene must be an integer, got {number!r}$"):
+        scene_words("Hamlet", 1, number)
+    assert scene("Hamlet", np.int64(1), np.int64(1)) == scene("Hamlet", 1, 1)
 
 
 def test_titles_are_found_whatever_their_spelling():

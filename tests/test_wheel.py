@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -28,15 +29,18 @@ def run(*command, folder, **variables):
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """Build the wheel from a copy, so that the build leaves nothing in this checkout."""
-    source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "gma_ref", source / "gma_ref", ignore=shutil.ignore_patterns("__pycache__"))
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."]
-    run(*pip, folder=source)
-    (built,) = (source / "dist").glob("*.whl")
+def archives(tmp_path_factory):
+    """Build the source archive, and the wheel from it, from a copy: the build leaves nothing in this checkout."""
+    source = tmp_path_factory.mktemp("source") / "gma-book"
+    made = shutil.ignore_patterns(".*", "_build", "build", "dist", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, source, ignore=made)
+    run(sys.executable, "-m", "build", "--outdir", "dist", ".", folder=source)
+    return source / "dist"
+
+
+@pytest.fixture(scope="module")
+def wheel(archives):
+    (built,) = archives.glob("*.whl")
     return built
 
 
@@ -63,6 +67,14 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     assert {name.partition("/")[0] for name in names} == {"gma_ref", wheel.name.partition("-py3")[0] + ".dist-info"}
     sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "gma_ref").rglob("*.py")}
     assert sources | {"gma_ref/py.typed"} <= set(names)
+
+
+def test_source_archive_holds_the_package_and_its_licences_but_no_part_of_its_tests(archives):
+    (built,) = archives.glob("*.tar.gz")
+    with tarfile.open(built) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"gma_ref/__init__.py", "gma_ref/py.typed", "pyproject.toml", "LICENSE", "LICENSE-TEXT"} <= names
+    assert {name for name in names if name.split("/")[0] in ("book", "tests", "tools")} == set()
 
 
 def test_example_of_the_readme_runs_in_an_empty_environment(wheel, environment):

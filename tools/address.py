@@ -12,11 +12,12 @@ from pathlib import Path
 
 import yaml
 
+from tools.notebook_install import PLACEHOLDER
+
 ROOT = Path(__file__).resolve().parents[1]
-# GitHub's own rules for names, which an unset YOUR_ACCOUNT breaks on purpose.
-ADDRESS = re.compile(
-    r"https://github\.com/[A-Za-z0-9](?:-?[A-Za-z0-9]){0,38}/(?!\.\.?$)[\w.-]{1,100}(?<!\.git)", re.ASCII
-)
+NOBODY = PLACEHOLDER.split("/")[-2]
+# Old accounts may end in a hyphen or hold two in a row, and those that a company manages hold an underscore.
+ADDRESS = re.compile(rf"https://github\.com/(?!{NOBODY}/)[\w-]+/(?!\.\.?$)[\w.-]{{1,100}}(?<!\.git)", re.ASCII)
 BRANCH = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|/\.|\.lock$))[\w./-]+(?<![/.])", re.ASCII)
 
 

@@ -24,8 +24,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def git(*arguments: str, root: Path) -> str:
-    """Return what git says about the repository at `root`."""
-    return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True).stdout
+    """Return what git says about the repository at `root`, within five minutes."""
+    done = subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True, timeout=300)
+    return done.stdout
 
 
 def redirect(url: str, clone: Path) -> dict[str, str]:
@@ -77,6 +78,10 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("--keep", action="store_true", help="keep the folders with the executed notebooks")
     given = parser.parse_args(arguments)
 
+    # pip asks the copy for a part of its history, and where that is missing git asks again and again.
+    if git("rev-parse", "--is-shallow-repository", root=root).strip() == "true":
+        print("the notebooks need a clone with its whole history: git fetch --unshallow", file=sys.stderr)
+        return 1
     committed = git("ls-tree", "-r", "--name-only", "HEAD", "book", root=root).split("\n")
     paths = [path for path in committed if path.endswith(".ipynb")]
     unknown = set(given.names) - {Path(path).stem for path in paths}

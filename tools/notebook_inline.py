@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from tools.notebook_blocks import ChapterError
 from tools.notebook_book import Book
 from tools.notebook_cite import Citations
-from tools.notebook_math import PALETTE, formula
+from tools.notebook_math import MACRO, formula
 
 PARTS = re.compile(
     r"""
@@ -28,11 +28,15 @@ PARTS = re.compile(
 )
 MYST = re.compile(r"\{\{|\{[#.%]|\{[\w:+-]+\}`|^[ >]*(?:```|:::)", re.MULTILINE)
 LEFT_OVER = (
-    (re.compile(rf"\\(?:{'|'.join(PALETTE)})(?![A-Za-z])"), "a colour outside a formula"),
+    (MACRO, "a colour outside a formula"),
     (re.compile(r"\$"), r"a dollar that opens no formula: write \$"),
     (MYST, "MyST syntax that a notebook would show as it stands"),
     (re.compile(r"\]\("), "a link that is too intricate to export"),
 )
+
+COMMENT = re.compile(r"<!--(?:(?!-->).)*-->", re.DOTALL)
+# Notebooks would show it as it stands: its links and images lead elsewhere there, and what is no element vanishes.
+HTML = r"no HTML: write an image as ![what it says](file), a link as [text](address), a bracket as \<"
 
 
 class Inline:
@@ -68,8 +72,9 @@ class Inline:
             # Readers of notebooks forget the backslash and take the dollar for the start of a formula.
             return "<span>&#36;</span>" if match.group() == r"\$" else match.group()
         if match["html"]:
-            if re.match(r"<img\b", match.group(), re.IGNORECASE):
-                raise ValueError("write an image as ![what it says](file)")
+            if not COMMENT.fullmatch(match.group()):
+                raise ValueError(HTML)
+            found["html"] += 1
             return match.group()
         if match["autolink"]:
             return f"<{self.book.link(match['address'], self.chapter)}>"

@@ -12,8 +12,8 @@ from markdown_it import MarkdownIt
 from tools.notebook_blocks import Block, ChapterError, find_blocks
 from tools.notebook_book import THEOREMS, Book, anchor, figure, label_of
 from tools.notebook_cite import REFERENCES, Citations
-from tools.notebook_inline import Inline
-from tools.notebook_math import formula
+from tools.notebook_inline import COMMENT, HTML, Inline
+from tools.notebook_math import MACRO, formula
 
 ADMONITIONS = ("note", "tip", "warning", "important", "admonition")
 OPTIONS = {"class", "label", "name", "nonumber", "open", "icon", "color", "animate", "margin"}
@@ -103,6 +103,9 @@ class Chapter:
 
     def _code(self, block: Block, line: int) -> None:
         """Add a code cell, and what its figure says."""
+        if macro := MACRO.search(block.text):
+            here = block.body_line + block.text.count("\n", 0, macro.start())
+            raise ChapterError(self.path, here, f"{macro.group().strip()} in code: only the pages know the colours")
         tags = block.options.get("tags") or []
         if self.solution and self.solution != "Solution, continued":
             self._add("markdown", f"**{self.solution}** (folded in the next cell)")
@@ -152,8 +155,10 @@ class Chapter:
                 written = self.inline.write(source, here, found)
             elif block.kind == "verbatim":
                 written = source
-            elif block.kind == "html":  # the parser looks at nothing inside it
-                written = "" if source.strip().startswith("<!--") else self.inline.write(source, here, Counter())
+            elif block.kind == "html":
+                if not COMMENT.fullmatch(source.strip()):
+                    raise ChapterError(self.path, here, HTML)
+                written = ""
             elif top and block.name in TOP_LEVEL:
                 self._check_options(block, TOP_LEVEL[block.name], here)
                 written = ""

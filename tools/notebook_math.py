@@ -13,6 +13,8 @@ from gma_ref.plots.palette import PALETTE
 # They work on the site at most: by an extension of MathJax, or because Sphinx reads them first.
 SITE_ONLY = {"class", "cssId", "style", "href", "require", "newcommand", "def", "let", "label", "ref", "eqref"}
 
+MACRO = re.compile(rf"\\({'|'.join(PALETTE)})(?![A-Za-z])\s*")  # the book's own commands, such as \mem
+
 
 def formula(tex: str, one_line: bool = False) -> str:
     r"""Write the colours into `tex` and check that nothing in it needs the site.
@@ -44,9 +46,8 @@ def formula(tex: str, one_line: bool = False) -> str:
 
 def colour(tex: str) -> str:
     r"""Replace the book's macros, such as ``\mem{...}``, by the colours they stand for, inside out."""
-    pattern = re.compile(rf"\\({'|'.join(PALETTE)})(?![A-Za-z])\s*")
     done = ""
-    while match := pattern.search(tex):
+    while match := MACRO.search(tex):
         start, end = braces(tex, match.end(), rf"\{match[1]}")
         done += tex[: match.start()] + rf"{{\color{{{PALETTE[match[1]].both}}}{{{colour(tex[start:end])}}}}}"
         tex = tex[end + 1 :]

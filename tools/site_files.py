@@ -6,11 +6,16 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import nbformat
-from bs4 import BeautifulSoup
+import yaml
+from bs4 import BeautifulSoup, Tag
 
 LIMIT = 1_000_000  # bytes of a page and the images that only it shows
-NEIGHBOURS = "[rel=prev], [rel=next], [rel=search]"  # where a reader may go, not what the page loads
-LOADS = ("script[src]", "img[src]", "iframe[src]", "source[src]", f"link[href]:not([rel=canonical], {NEIGHBOURS})")
+# What an element loads. An href is followed by the reader in these, and loaded by all others.
+LOADS = ("src", "poster", "data", "background", "href", "xlink:href")
+FOLLOWED = ("a", "area")
+NEIGHBOURS = {"canonical", "prev", "next", "search"}  # where a reader may go by a <link>, not what the page loads
+SEVERAL = ("srcset", "imagesrcset")
+CANDIDATE = re.compile(r"[\s,]*([^\s,](?:\S*[^\s,])?)(?:\s[^,]*)?(?:,|$)")  # an address, and for which screens it is
 
 
 @cache
@@ -43,16 +48,23 @@ def local_target(page: Path, url: str) -> tuple[Path, str]:
 
 def loaded(page: Path) -> list[str]:
     """Return the addresses that the page itself loads."""
-    elements = [element for selector in LOADS for element in parse(page).select(selector)]
-    urls = [element.get("src") or element.get("href") for element in elements]
+    urls = [url for element in parse(page).find_all(True) for url in loaded_by(element)]
     return [url for url in urls if urlsplit(url).scheme != "data"]
+
+
+def loaded_by(element: Tag) -> list[str]:
+    """Return the addresses that one element loads."""
+    if element.name in FOLLOWED or NEIGHBOURS & set(element.get("rel", ())):
+        return []
+    urls = [element[name] for name in LOADS if name in element.attrs]
+    return urls + [url for name in SEVERAL for url in CANDIDATE.findall(element.get(name, ""))]
 
 
 def links(page: Path) -> list[str]:
     """Return the addresses that the page leads to, by a link or by itself."""
     soup = parse(page)
     refresh = [meta["content"].split("url=", 1)[1] for meta in soup.select('meta[http-equiv="Refresh"]')]
-    return refresh + [link["href"] for link in soup.select(f"a[href], link:is({NEIGHBOURS})")]
+    return refresh + [link["href"] for link in soup.select("a[href], link:is([rel=prev], [rel=next], [rel=search])")]
 
 
 def foreign_hosts(site: Path, page: Path) -> list[str]:
@@ -116,14 +128,20 @@ def notebooks(site: Path, page: Path, repository: Path) -> list[str]:
     return faults
 
 
-def repository_links(site: Path, page: Path, repository: Path) -> list[str]:
-    """Report links to files of the book's own repository that are not there."""
-    faults = []
-    for link in parse(page).select('a[href*="/blob/HEAD/"]'):
-        path = urlsplit(link["href"]).path.split("/blob/HEAD/")[1]
-        if not (repository / path).exists():
-            faults.append(f"links to {path} in the repository, which does not exist")
-    return sorted(set(faults))
+def repository_links(page: Path, repository: Path) -> list[str]:
+    """Report links to files and folders of the book's own repository, on any branch, that are not there."""
+    settings = yaml.safe_load((repository / "_config.yml").read_text(encoding="utf-8"))["repository"]
+    kind, branch = r"(?:blob|tree|raw|edit|blame|commits)", re.escape(settings["branch"])
+    leads = re.compile(rf"{re.escape(settings['url'])}/{kind}/(?:{branch}|[^/]+)/([^?#]+)")
+    paths = [unquote(match[1]) for url in links(page) if (match := leads.match(url))]
+    missing = sorted({path for path in paths if not (repository / path).exists()})
+    return [f"links to {path} in the repository, which does not exist" for path in missing]
+
+
+def complaints(page: Path) -> list[str]:
+    """Report what cells wrote to stderr, such as warnings, and readers see."""
+    outputs = parse(page).select("article .output.stderr")
+    return [f"shows what a cell wrote to stderr: {' '.join(output.get_text().split())[:80]}" for output in outputs]
 
 
 def check(site: Path, repository: Path) -> list[str]:
@@ -132,6 +150,7 @@ def check(site: Path, repository: Path) -> list[str]:
     faults = []
     for page in pages(site):
         found = foreign_hosts(site, page) + dead_links(site, page) + weight(site, page)
-        found += notebooks(site, page, repository) + repository_links(site, page, repository)
+        found += notebooks(site, page, repository) + repository_links(page, repository)
+        found += complaints(page)
         faults += [f"{page.relative_to(site)}: {fault}" for fault in found]
     return faults

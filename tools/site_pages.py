@@ -7,7 +7,8 @@ from playwright.sync_api import Page
 
 # Markup that should have been rendered, and markers that Sphinx and LaTeX leave where a reference failed.
 RAW = re.compile(
-    r"\\[A-Za-z]{2,}|\\[()\[\]]|\$\$|(?<![\\\w])\$[^\s$][^$]*\$|\?\?\?|\{[a-z:]+\}`|\(eq-\S*\)=|^\s*(```|:::)|:label:",
+    r"\\[A-Za-z]{2,}|\\[()\[\]]|\$\$|(?<![\\\w])\$[^\s$][^$]*\$|\w?[_^]\{[^}]*\}?|\?\?\?|\{[a-z:]+\}`|\(eq-\S*\)="
+    r"|^\s*(```|:::)|:label:",
     re.MULTILINE,
 )
 # Measuring contrast takes axe ten times as long as all its other rules together.
@@ -21,6 +22,12 @@ UNFOLD = """() => {
     button.click();
   for (const box of document.querySelectorAll('.toggle-hidden')) box.classList.remove('toggle-hidden');
 }"""
+
+# Pictures far down would be asked for only when a reader gets there.
+HURRY = """() => Promise.allSettled([...document.querySelectorAll('[loading=lazy]')].map(node => {
+  node.loading = 'eager';
+  return node.decode?.();
+}))"""
 
 # Formulas are thousands of elements, drawn by style sheets: axe finds no text there. It needs to know their place only.
 BLANK_FORMULAS = """() => {
@@ -82,8 +89,8 @@ SQUEEZED = """() => [...document.querySelectorAll('main img')].filter(image => {
   return image.naturalHeight && height && Math.abs(stretch - 1) > 0.03;
 }).map(image => image.alt.slice(0, 40))"""
 
-# Elements that reach past the right edge and cannot be scrolled to.
-WIDE = """() => {
+# Elements that reach past an edge of the screen and cannot be scrolled to.
+OUTSIDE = """() => {
   const edge = document.documentElement.clientWidth + 1;
   const scrolls = node => ['auto', 'scroll'].includes(getComputedStyle(node).overflowX);
   const reachable = node => {
@@ -93,13 +100,27 @@ WIDE = """() => {
   };
   const found = [...document.querySelectorAll('main *')].filter(node => {
     const box = node.getBoundingClientRect();
-    return box.right > edge && box.width > 1 && box.left < edge + 2000 && !reachable(node)
-      && getComputedStyle(node).visibility !== 'hidden' && !node.closest('mjx-assistive-mml, .bd-sidebar-secondary');
+    const right = box.right > edge && box.left < edge + 2000 && !reachable(node);
+    const left = box.left < -1 && box.right > -2000;  // nothing scrolls there
+    return (left || right) && box.width > 1 && box.height > 1
+      && node.checkVisibility({visibilityProperty: true}) && !node.closest('mjx-assistive-mml, .bd-sidebar-secondary');
   });
   const outer = found.filter(node => !found.includes(node.parentElement));
-  const names = outer.map(node => `<${node.tagName.toLowerCase()} class="${node.className}">`);
+  const names = outer.map(node => `<${node.localName} class="${node.getAttribute('class')}">`);
   if (document.documentElement.scrollWidth >= edge) names.push(`the page, ${document.documentElement.scrollWidth} px`);
   return names;
+}"""
+
+# Boxes that hide the end of what they hold. The invisible twin of a formula, which is wider, does not count.
+CUT = """() => {
+  const twins = document.head.appendChild(document.createElement('style'));
+  twins.textContent = 'mjx-assistive-mml { display: none !important; }';
+  const found = [...document.querySelectorAll('main *')].filter(node =>
+    ['hidden', 'clip'].includes(getComputedStyle(node).overflowX)
+      && node.clientWidth > 1 && node.scrollWidth > node.clientWidth + 1
+      && node.checkVisibility({visibilityProperty: true}) && !node.closest('.bd-sidebar-secondary'));
+  twins.remove();
+  return found.map(node => `<${node.localName} class="${node.getAttribute('class')}">`);
 }"""
 
 SEARCH_FIELDS = """() => [...document.querySelectorAll('input[type=search], .search-button__button')]
@@ -107,10 +128,11 @@ SEARCH_FIELDS = """() => [...document.querySelectorAll('input[type=search], .sea
 
 
 def settle(page: Page) -> None:
-    """Wait until MathJax has set the formulas, and let nothing move or fade from then on."""
+    """Wait until all is loaded and MathJax has set the formulas, and let nothing move or fade from then on."""
     page.evaluate("window.MathJax?.startup?.promise")
     page.add_style_tag(content="*, ::before, ::after { transition: none !important; animation: none !important; }")
     page.evaluate(UNFOLD)
+    page.evaluate(HURRY)
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
 
@@ -136,9 +158,14 @@ def squeezed(page: Page) -> list[str]:
     return [f"squeezes the picture {name}" for name in page.evaluate(SQUEEZED)]
 
 
-def too_wide(page: Page) -> list[str]:
-    """Report what sticks out of the screen to the right."""
-    return [f"is wider than the screen: {name}" for name in page.evaluate(WIDE)[:3]]
+def outside(page: Page) -> list[str]:
+    """Report what sticks out of the screen, to the right or to the left."""
+    return [f"is wider than the screen: {name}" for name in page.evaluate(OUTSIDE)[:3]]
+
+
+def cut_off(page: Page) -> list[str]:
+    """Report boxes that are too narrow for what they hold and do not scroll."""
+    return [f"cuts off what is in {name}" for name in page.evaluate(CUT)[:3]]
 
 
 def search_fields(page: Page) -> list[str]:
@@ -174,4 +201,4 @@ def violations(page: Page, theme: str, rules: dict) -> list[str]:
     ]
 
 
-CHECKS = (search_fields, raw_markup, formula_errors, images_without_words, squeezed, too_wide)
+CHECKS = (search_fields, raw_markup, formula_errors, images_without_words, squeezed, outside, cut_off)

@@ -18,9 +18,10 @@ def responsibility_heatmap(gamma, tokens=None, *, kind="key", ax=None):
     Parameters
     ----------
     gamma : array_like, (N, K)
-        Responsibilities, :math:`\Gamma^K` or :math:`\Gamma^Q`: shares between 0 and 1, whose rows sum to 1.
+        Responsibilities, :math:`\Gamma^K` or :math:`\Gamma^Q`: shares between 0 and 1, whose rows sum to 1. A row of
+        zeros is a masked key, which goes to no slot.
     tokens : sequence of str, optional
-        One label a token.
+        One label a token, shown as it stands: a dollar is a dollar.
     kind : {"key", "query"}
         Whose responsibilities they are: the hue.
     ax : matplotlib.axes.Axes, optional
@@ -34,14 +35,17 @@ def responsibility_heatmap(gamma, tokens=None, *, kind="key", ax=None):
     ------
     ImportError
         If matplotlib is not installed.
+    TypeError
+        If `gamma` is a masked array.
     ValueError
         If `gamma` is not a matrix of shares, or an argument does not fit it.
     """
     gamma = _matrix("gamma", gamma)
     if kind not in ("key", "query"):
         raise ValueError(f"kind must be 'key' or 'query', got {kind!r}")
-    if gamma.min() < 0 or not np.allclose(gamma.sum(axis=1), 1, atol=1e-3):
-        raise ValueError("gamma must hold shares between 0 and 1, and its rows must sum to 1")
+    sums = gamma.sum(axis=1)[gamma.any(axis=1)]
+    if gamma.min() < 0 or not np.allclose(sums, 1, atol=1e-3):
+        raise ValueError("gamma must hold shares between 0 and 1, and its rows must sum to 1 (or be 0: a masked key)")
     name = {"key": r"$\gamma^K_{j,k}$", "query": r"$\gamma^Q_{i,k}$"}[kind]
     shown = {"cmap": colour_map(kind), "vmin": 0, "vmax": 1}
     if tokens is None:
@@ -61,7 +65,7 @@ def memory_heatmap(memory, labels=None, *, title=None, ax=None):
     memory : Memory or array_like, (K, d_v)
         A memory, of which :math:`\tilde V` is drawn, or any matrix of one row a slot, such as the slot means.
     labels : sequence of str, optional
-        One label a value coordinate. Then the coordinates run downwards.
+        One label a value coordinate, shown as it stands. Then the coordinates run downwards.
     title : str, optional
         Words beside the colour bar: what the numbers are, with their unit.
     ax : matplotlib.axes.Axes, optional
@@ -75,6 +79,8 @@ def memory_heatmap(memory, labels=None, *, title=None, ax=None):
     ------
     ImportError
         If matplotlib is not installed.
+    TypeError
+        If `memory` is a masked array.
     ValueError
         If `memory` is not one finite matrix, or `labels` do not fit it.
     """
@@ -106,7 +112,7 @@ def _tall(matrix, labels, ax, name, shown):
         ax = ax or _new_axes(min(5.0, 1.5 + 0.3 * slots), 1.2 + 0.2 * count)
         image = ax.imshow(matrix, aspect="auto", extent=(0.5, slots + 0.5, count + 0.5, 0.5), **shown)
         ax.set(xlabel="slot $k$", xticks=_slot_ticks(slots))
-        ax.set_yticks(np.arange(1, count + 1), labels)
+        ax.set_yticks(np.arange(1, count + 1), labels, parse_math=False)
         ax.hlines(np.arange(1, count) + 0.5, 0.5, slots + 0.5, EDGE, linewidth=0.5)  # lead the eye from label to cell
         return _finish(ax, image, name)
 
@@ -135,7 +141,12 @@ def _slot_ticks(count):
 
 
 def _matrix(name, array):
-    array = np.asarray(array)
+    if np.ma.isMaskedArray(array):
+        raise TypeError(f"{name} must be a plain array, got a masked one; its mask would be lost")
+    try:
+        array = np.asarray(array)
+    except ValueError as error:
+        raise ValueError(f"{name} must be one matrix of real numbers, got rows of different lengths") from error
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must be one matrix of real numbers, got shape {array.shape} and dtype {array.dtype}")
     if not np.isfinite(array).all():

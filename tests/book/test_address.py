@@ -48,6 +48,13 @@ def test_setting_it_again_replaces_it(root):
     assert yaml.safe_load((root / "_config.yml").read_text())["repository"]["url"] == url
 
 
+@pytest.mark.parametrize("owner", ["ann", "acme_emu", "a--b", "a-", "A1", "YOUR_ACCOUNT_2", "x" * 39])
+def test_every_owner_that_github_may_report_is_taken(root, owner):
+    url = f"https://github.com/{owner}/book"
+    assert address.main([url], root) == 0
+    assert yaml.safe_load((root / "_config.yml").read_text())["repository"]["url"] == url
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -60,7 +67,8 @@ def test_setting_it_again_replaces_it(root):
         "https://gitlab.com/ann/book",
         "https://github.com.example.org/ann/book",
         "git@github.com:ann/book",
-        "https://github.com/-ann/book",
+        "https://github.com//book",
+        "https://github.com/a.b/book",
         "https://github.com/ann/..",
         "https://github.com/ann/bo ok",
         "https://github.com/ann/book\n  branch: x",

@@ -1,5 +1,7 @@
 """The build is green only if all went well: faults are planted in a tiny book, and each must turn it red."""
 
+import re
+
 import pytest
 
 from tests.book.tiny_book import PAGE, build, make_book
@@ -68,3 +70,15 @@ def test_changed_package_changes_the_page_although_the_cache_is_warm(tmp_path):
     assert green
     assert "from the cache" not in said
     assert "read: 0.25\n" in page.read_text(encoding="utf-8")
+
+
+def test_slow_chapter_is_named(tmp_path):
+    execution = make_book(tmp_path, SHORT) / "book" / "_ext" / "book_execution.py"
+    text = execution.read_text(encoding="utf-8")
+    assert "LIMIT = 60 " in text
+    for limit in ("60 ", "0 "):  # the second time the outputs come from the cache
+        execution.write_text(text.replace("LIMIT = 60 ", f"LIMIT = {limit}"), encoding="utf-8")
+        green, said = build(tmp_path)
+        assert green
+        assert ("A chapter may take" in said) == (limit == "0 ")
+    assert re.search(r"book/page ran for \d+ s", said)

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted(path for path in (ROOT / "book").rglob("*.md") if "{code-cell}" in path.read_text(encoding="utf-8"))
@@ -23,3 +24,20 @@ def test_code_fits_the_page(chapter):
     lines = [line for cell in cells for line in code_of(cell).splitlines()]
     assert lines
     assert [line for line in lines if len(line) > PAGE_WIDTH] == []
+
+
+def named(part):
+    """Return every file that a part of the table of contents names."""
+    if isinstance(part, list):
+        return [name for entry in part for name in named(entry)]
+    if not isinstance(part, dict):
+        return []
+    own = [value for key, value in part.items() if key in ("root", "file")]
+    return own + [name for value in part.values() for name in named(value)]
+
+
+def test_the_table_of_contents_names_every_chapter():
+    """One that it does not name would be exported, and yet neither run nor checked."""
+    contents = named(yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8")))
+    chapters = [path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "book").rglob("*.md")]
+    assert sorted(name.removesuffix(".md") for name in contents) == sorted(chapters)

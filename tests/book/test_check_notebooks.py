@@ -1,13 +1,14 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-from tools import check_notebooks, notebooks
+from tools import check_notebooks, notebook_colab, notebooks
 
 SAMPLE = Path(__file__).parent / "fixtures" / "sample"
 URL = "https://github.com/ann-example/sample-book"
@@ -142,3 +143,29 @@ def test_a_repository_without_notebooks_is_an_error(repository, capsys):
     commit(repository, "commit", "--quiet", "--message", "None")
     assert check_notebooks.main([], repository) == 1
     assert "no notebook is committed" in capsys.readouterr().err
+
+
+def test_a_shallow_clone_is_refused_in_one_line(repository, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(check_notebooks, "Colab", lambda *_: pytest.fail("it went on"))
+    (repository / "more").touch()
+    commit(repository, "add", "--all")
+    commit(repository, "commit", "--quiet", "--message", "More")
+    commit(tmp_path, "clone", "--quiet", "--depth", "1", repository.as_uri(), "shallow")
+    assert check_notebooks.main([], tmp_path / "shallow") == 1
+    assert capsys.readouterr().err == "the notebooks need a clone with its whole history: git fetch --unshallow\n"
+
+
+def test_a_command_that_does_not_end_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(notebook_colab, "SECONDS_A_COMMAND", 0.5)
+    colab = notebook_colab.Colab(tmp_path, "", {})
+    colab.python = sys.executable
+    with pytest.raises(subprocess.TimeoutExpired):
+        colab.call("-c", "import time; time.sleep(30)")
+
+
+def test_git_is_not_waited_for_without_end(repository, monkeypatch):
+    waits = []
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *given, **how: waits.append(how.get("timeout")) or run(*given, **how))
+    check_notebooks.git("status", root=repository)
+    assert waits == [300]

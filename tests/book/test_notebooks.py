@@ -230,6 +230,7 @@ def test_an_exception_is_reported_with_file_and_line(book, capsys):
         ("Text. % not a comment", "Text. % not a comment"),
         ("A set {K} in words.", "A set {K} in words."),
         ("Before.\n\n% a comment\n\nAfter.", "Before.\n\nAfter."),
+        ("Before <!-- a remark --> and after.", "Before <!-- a remark --> and after."),
         ("Before.\n\n<!-- a remark -->\n\nAfter.", "Before.\n\nAfter."),
         ("(sec-a)=\n# Title", '<a id="scrollTo=sec-a" name="sec-a"></a>\n\n# Title'),
         ("$$\na = \\mem{Z}\n  = 0\n\\tag{5}\n$$", f"$$\na = {colour('mem', 'Z')} = 0\n\\tag{{5}}\n$$"),
@@ -271,6 +272,11 @@ def test_an_exception_is_reported_with_file_and_line(book, capsys):
         (
             ":::{dropdown} *Why* $a<b_i$ in `c`?\n- x\n:::",
             "<details>\n<summary><b><em>Why</em> $a\\lt b_i$ in <code>c</code>?</b></summary>\n\n- x\n\n</details>",
+        ),
+        (
+            ":::{dropdown} Is List\\<int> a `<b>`, and 1 < 2 & 3?\nText.\n:::",
+            "<details>\n<summary><b>Is List&lt;int&gt; a <code>&lt;b&gt;</code>, and 1 &lt; 2 &amp; 3?</b></summary>"
+            "\n\nText.\n\n</details>",
         ),
         (
             "````{note}\n```{tip}\nInner.\n```\n````",
@@ -383,6 +389,13 @@ def test_references_list_what_was_cited_and_nothing_else(export):
         (1, "is no image", "![a](first.md)"),
         (1, "write an image as", 'See <img src="tiles.png">.'),
         (3, "write an image as", 'See\n\n<div><img src="tiles.png"></div>'),
+        (2, "a link as [text](address)", 'Text\n<a href="first.html">a</a>'),
+        (2, "a link as [text](address)", "Text\n<A HREF=first.html>a</A>"),
+        (3, "a link as [text](address)", '# A\n\n<a href="first.html">'),
+        (3, "a link as [text](address)", '# A\n\n<!-- a remark --> <a href="first.html">a</a>'),
+        (1, "the site reads this text otherwise (look at: html)", 'One line<br title="<"> and another.'),
+        (1, r"a bracket as \<", "```{dropdown} What is a List<int>?\nText.\n```"),
+        (1, r"a bracket as \<", "A List<int> of numbers."),
         (2, r"knows no \qqq", "Text\n$\\qqq{Q}$"),
         (1, r"knows no \class", r"$\class{sym-mem}{Z}$"),
         (1, r"knows no \label", "$$\n\\label{x}\n$$"),
@@ -428,6 +441,13 @@ def test_a_solution_must_end(export):
 def test_code_that_is_not_python_is_an_error(export):
     with pytest.raises(ChapterError, match="not Python"):
         export("```{code-cell} ipython3\nx = = 1\n```")
+
+
+def test_colours_of_the_pages_are_refused_in_code(export):
+    cell = "```{{code-cell}} ipython3\n:tags: [hide-input]\nfrom IPython.display import Math\n\nMath(r'{}')\n```"
+    with pytest.raises(ChapterError, match=r"^book/part/sample\.md:5: \\mem in code"):
+        export(cell.format(r"\mem{Z}"))
+    assert export(cell.format(r"\memo{Z}")).cells[1].source.endswith(r"Math(r'\memo{Z}')")
 
 
 def test_numbering_by_section_is_refused(book):

@@ -146,6 +146,9 @@ def test_it_draws_on_axes_that_it_is_given():
         (([[0.5, np.nan]],), "gamma must be finite"),
         (([[0.9, 0.9]],), "rows must sum to 1"),
         (([[-0.5, 1.5]],), "shares between 0 and 1"),
+        (([[-0.5, 0.5]],), "shares between 0 and 1"),
+        (([[0.0, 0.0], [0.5, 0.0]],), "rows must sum to 1"),
+        (([[1.0, 0.0], [1.0]],), "gamma must be one matrix of real numbers, got rows of different lengths"),
         (([[1.0, 0.0]], ["a", "b"]), "tokens must have one label for a row of gamma, got 2 labels for 1"),
     ],
 )
@@ -154,10 +157,36 @@ def test_what_is_no_responsibility_is_refused(arguments, message):
         plots.responsibility_heatmap(*arguments)
 
 
+def test_masked_keys_are_rows_without_a_share():
+    kept = np.array([True, False, True, False, False])
+    gamma = np.where(kept[:, None], shares(5, 3), 0)
+    for ax in (plots.responsibility_heatmap(gamma, list("abcde")), plots.responsibility_heatmap(gamma)):
+        assert drawn(ax).sum() == pytest.approx(2)
+
+
+def test_a_masked_array_is_refused_not_unmasked():
+    masked = np.ma.masked_array(shares(2, 3), mask=[[True, False, False]] * 2)
+    with pytest.raises(TypeError, match=r"^gamma must be a plain array, got a masked one"):
+        plots.responsibility_heatmap(masked)
+    for memory in (masked, Memory(masked, np.ones(2))):
+        with pytest.raises(TypeError, match=r"^memory must be a plain array, got a masked one"):
+            plots.memory_heatmap(memory)
+
+
+@pytest.mark.parametrize("label", ["$$", "a$b$", "$x_k$", r"\$", "100 %", "$"])
+def test_labels_are_words_and_not_formulas(label):
+    for ax in (plots.responsibility_heatmap([[1.0]], [label]), plots.memory_heatmap([[1.0]], [label])):
+        [text] = ax.get_yticklabels()
+        assert text.get_text() == label
+        assert not text.get_parse_math()
+
+
 def test_wrong_kinds_and_labels_are_refused():
     with pytest.raises(ValueError, match="kind must be 'key' or 'query', got 'value'"):
         plots.responsibility_heatmap([[1.0]], kind="value")
     with pytest.raises(ValueError, match="labels must have one label for a value coordinate, got 1 labels for 2"):
         plots.memory_heatmap([[1.0, 2.0]], ["a"])
+    with pytest.raises(ValueError, match="memory must be one matrix of real numbers, got rows of different lengths"):
+        plots.memory_heatmap([[1.0], [1.0, 2.0]])
     with pytest.raises(ValueError, match="memory must be one matrix"):
         plots.memory_heatmap(Memory(np.zeros((2, 3, 4)), np.zeros((2, 3))))
