@@ -40,19 +40,25 @@ def _row(label, status, name, function, test, chapter=None, **more):
     return Equation(label, status, name, f"gma_ref.reference.{function}", f"tests/reference/{test}", anchor, **more)
 
 
+DOT_PRODUCT = "routing/dot_product_attention"
+MIXTURE = "routing/gaussian_mixture"
+INPUTS = "routing/queries_keys_values"
 MEMORY = "routing/latent_memory"
+IMPLIED = "routing/implied_attention"
+COST = "routing/cost"
+CAUSAL = "routing/causal"
 
 EQUATIONS = (
     _row("1", "given", "dot-product attention", "attention.scaled_dot_product_attention",
-         "test_attention.py::test_dot_product_attention_is_the_slow_loop"),
+         "test_attention.py::test_dot_product_attention_is_the_slow_loop", DOT_PRODUCT),
     _row("2", "inferred", "component density", "mixture.log_density",
-         "test_mixture.py::test_log_density_is_the_exact_one"),
+         "test_mixture.py::test_log_density_is_the_exact_one", MIXTURE),
     _row("3", "given", "responsibilities", "mixture.responsibilities",
-         "test_mixture.py::test_responsibilities_are_the_exact_ones"),
+         "test_mixture.py::test_responsibilities_are_the_exact_ones", MIXTURE),
     _row("4", "given", "projections", "attention.project",
-         "test_attention.py::test_project_is_three_products"),
+         "test_attention.py::test_project_is_three_products", INPUTS),
     _row("R1", "ours", "the two routings share one mixture", "mixture.responsibilities",
-         "test_mixture.py::test_queries_and_keys_share_the_mixture"),
+         "test_mixture.py::test_queries_and_keys_share_the_mixture", INPUTS),
     _row("5", "given", "write", "memory.write_memory",
          "test_memory.py::test_write_is_the_slow_loop", MEMORY),
     _row("6", "given", "write, one slot", "memory.write_memory",
@@ -62,29 +68,29 @@ EQUATIONS = (
     _row("8", "given", "read, one token", "memory.read_memory",
          "test_memory.py::test_read_is_the_slow_loop", MEMORY),
     _row("9", "given", "implied weights", "attention.attention_weights",
-         "test_attention.py::test_weights_are_the_exact_ones"),
+         "test_attention.py::test_weights_are_the_exact_ones", IMPLIED),
     _row("10", "given", "output as attention", "attention.gaussian_mixture_attention",
-         "test_attention.py::test_output_is_weights_times_values"),
+         "test_attention.py::test_output_is_weights_times_values", IMPLIED),
     _row("11", "given", "affinity", "attention.affinity",
-         "test_attention.py::test_affinity_is_the_overlap_of_responsibilities"),
+         "test_attention.py::test_affinity_is_the_overlap_of_responsibilities", IMPLIED),
     _row("12", "inferred", "routing cost", "cost.routing_cost",
-         "test_cost.py::test_cost_counts_the_operations_of_a_slow_loop"),
+         "test_cost.py::test_cost_counts_the_operations_of_a_slow_loop", COST),
     _row("R2", "ours", "routing storage", "cost.routing_storage",
-         "test_cost.py::test_storage_counts_the_arrays"),
+         "test_cost.py::test_storage_counts_the_arrays", COST),
     _row("5b", "inferred", "prefix memory", "memory.prefix_memory",
-         "test_memory.py::test_prefix_memory_is_a_write_of_each_prefix"),
+         "test_memory.py::test_prefix_memory_is_a_write_of_each_prefix", CAUSAL),
     _row("8b", "given", "causal read", "attention.causal_read",
-         "test_attention.py::test_causal_output_is_the_exact_one"),
+         "test_attention.py::test_causal_output_is_the_exact_one", CAUSAL),
     _row("9b", "inferred", "causal weights", "attention.attention_weights",
-         "test_attention.py::test_weights_are_the_exact_ones"),
+         "test_attention.py::test_weights_are_the_exact_ones", CAUSAL),
     _row("10b", "inferred", "causal output as attention", "attention.gaussian_mixture_attention",
-         "test_attention.py::test_causal_output_is_weights_times_values"),
+         "test_attention.py::test_causal_output_is_weights_times_values", CAUSAL),
     _row("R3", "ours", "causal weights as a lower triangle", "attention.attention_weights",
-         "test_attention.py::test_causal_weights_are_a_normalised_lower_triangle"),
+         "test_attention.py::test_causal_weights_are_a_normalised_lower_triangle", CAUSAL),
     _row("14", "given", "variances", "mixture.GaussianMixture.from_unconstrained",
-         "test_mixture.py::test_unconstrained_parameters_give_the_exact_mixture"),
+         "test_mixture.py::test_unconstrained_parameters_give_the_exact_mixture", INPUTS),
     _row("15", "given", "priors", "mixture.GaussianMixture.from_unconstrained",
-         "test_mixture.py::test_unconstrained_parameters_give_the_exact_mixture"),
+         "test_mixture.py::test_unconstrained_parameters_give_the_exact_mixture", INPUTS),
     _row("16", "inferred", "scores", "mixture.scores",
-         "test_mixture.py::test_scores_are_the_exact_ones"),
+         "test_mixture.py::test_scores_are_the_exact_ones", MIXTURE),
 )  # fmt: skip

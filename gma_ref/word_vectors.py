@@ -1,6 +1,7 @@
 """Words as vectors, from the words they stand beside: real routing vectors for the chapters that need no training."""
 
 from collections import Counter
+from numbers import Integral
 
 import numpy as np
 
@@ -43,13 +44,17 @@ def word_vectors(words, corpus, dim=8, num_contexts=300, num_fitted=1000):
     -----
     Source: Bullinaria & Levy (2007) for the method; Levy, Goldberg & Dagan (2015) for the exponent 0.75.
     """
+    words, corpus = list(words), [_as_text(text) for text in corpus]
+    for name, count in (("dim", dim), ("num_contexts", num_contexts), ("num_fitted", num_fitted)):
+        if not isinstance(count, Integral) or count < 1:
+            raise ValueError(f"{name} must be an integer of at least 1, got {count!r}")
     counts = Counter(word for text in corpus for word in text)
     unknown = sorted({word for word in words if word not in counts})
     if unknown:
         raise ValueError(f"words must occur in the corpus, got {', '.join(map(repr, unknown[:5]))}")
     common = [word for word, _ in counts.most_common(max(num_contexts, num_fitted))]
-    if not 0 < dim <= 2 * min(num_contexts, len(common)):
-        raise ValueError(f"dim must be between 1 and twice the number of contexts, got {dim}")
+    if dim > 2 * min(num_contexts, len(common)):
+        raise ValueError(f"dim must be at most twice the number of contexts, got {dim}")
     index = {word: row for row, word in enumerate(dict.fromkeys([*common, *words]))}
     pmi = positive_pmi(count_neighbours(index, corpus, min(num_contexts, len(common))))
     fitted = pmi[:num_fitted]
@@ -57,6 +62,12 @@ def word_vectors(words, corpus, dim=8, num_contexts=300, num_fitted=1000):
     vectors = pmi @ directions[:, : -dim - 1 : -1]
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors / np.where(length > 0, length, 1))[[index[word] for word in words]]
+
+
+def _as_text(text):
+    if isinstance(text, str):
+        raise TypeError(f"corpus must hold texts, each a list of words, got the string {text[:20]!r}")
+    return list(text)
 
 
 def count_neighbours(index, corpus, num_contexts):

@@ -57,10 +57,23 @@ def test_a_word_without_neighbours_is_the_zero_vector():
     ("arguments", "message"),
     [
         ({"words": ["duke"]}, "words must occur in the corpus, got 'duke'"),
-        ({"words": ["king"], "dim": 0}, "dim must be between 1 and"),
-        ({"words": ["king"], "dim": 30, "num_contexts": 5}, "dim must be between 1 and"),
+        ({"words": ["king"], "dim": 0}, "dim must be an integer of at least 1, got 0"),
+        ({"words": ["king"], "dim": 2.0}, "dim must be an integer of at least 1, got 2.0"),
+        ({"words": ["king"], "num_fitted": -1}, "num_fitted must be an integer of at least 1, got -1"),
+        ({"words": ["king"], "dim": 30, "num_contexts": 5}, "dim must be at most twice the number of contexts, got 30"),
     ],
 )
 def test_bad_input_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         word_vectors(corpus=CORPUS, **arguments)
+
+
+def test_a_list_of_words_is_no_corpus():
+    with pytest.raises(TypeError, match="corpus must hold texts, each a list of words, got the string 'king'"):
+        word_vectors(["king"], ["king", "queen"], dim=1)
+
+
+def test_a_corpus_may_be_read_only_once():
+    once = (iter(text) for text in CORPUS)
+    expected = word_vectors(["king", "queen"], CORPUS, dim=2, num_contexts=5)
+    np.testing.assert_array_equal(word_vectors(iter(["king", "queen"]), once, dim=2, num_contexts=5), expected)

@@ -62,6 +62,8 @@ class Book:
     notebooks : set of str
         The chapters that have code cells, and so a notebook.
     labels : dict of str to Label
+    terms : dict of str to str
+        The path of the glossary that defines a term, by the term in lower case.
     first : dict of str to dict
         For each chapter, how many exercises, figures, theorems, ... come before it. The site counts through the book.
     references : dict of str to pybtex.database.Entry
@@ -77,7 +79,7 @@ class Book:
         for name in config.get("bibtex_bibfiles", []):
             self.references.update(Parser().parse_file(root / name).entries)
         self.chapters = {path: (root / path).read_text(encoding="utf-8") for path in self._paths()}
-        self.notebooks, self.labels, self.first = set(), {}, {}
+        self.notebooks, self.labels, self.terms, self.first = set(), {}, {}, {}
         counts = dict.fromkeys(NUMBERED, 0)
         for path in self.chapters:
             self.first[path] = dict(counts)
@@ -93,9 +95,11 @@ class Book:
         return [path for path in listed if path in found] + [path for path in found if path not in listed]
 
     def _scan(self, path: str, counts: dict[str, int]) -> None:
-        """Collect the labels of one chapter, and count what is numbered in it."""
+        """Collect the labels and terms of one chapter, and count what is numbered in it."""
         for block, line in walk(self.chapters[path], 1, path):
             kind, label, number = block.name, label_of(block), None
+            if kind == "glossary":  # a term stands at the margin, what it means is indented below
+                self.terms |= {term.lower(): path for term in re.findall(r"^\S.*", block.text, re.MULTILINE)}
             if block.kind == "target":
                 label = block.text
             if kind == "code-cell":
@@ -144,6 +148,18 @@ class Book:
             return self.colab(path) + (f"#{fragment(label)}" if label else "")
         # HEAD is whatever branch the repository shows first: the text is there, the notebooks may be elsewhere.
         return f"{self.url}/blob/HEAD/{path}" + (f"#{label}" if label else "")
+
+    def define(self, term: str, chapter: str) -> str:
+        """Where a link from `chapter` to the meaning of `term` leads: to the glossary as a whole.
+
+        Raises
+        ------
+        ValueError
+            If no glossary has the term.
+        """
+        if term.lower() not in self.terms:
+            raise ValueError(f"no term {term!r} in the glossary")
+        return self.link(f"/{self.terms[term.lower()]}", chapter)
 
     def colab(self, chapter: str) -> str:
         """Address at which Colab opens the notebook of `chapter`."""

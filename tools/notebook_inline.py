@@ -83,6 +83,8 @@ class Inline:
             return match.group()
         if match["role"]:
             found["role"] += 1
+            if match["name"] == "term":
+                return self._term(match["content"])
             return self.citations.cite(match["name"], match["content"])
         if match["display"] or match["math"]:
             found["math"] += 1
@@ -100,6 +102,11 @@ class Inline:
             raise ValueError("a link that leads nowhere")
         text = self.write(match["text"], line, found)
         return f"[{text}]({self.book.link(match['target'], self.chapter)}{match['title'] or ''})"
+
+    def _term(self, content: str) -> str:
+        """Write a term of the glossary, ``slot``, or other words for it, ``the slots <slot>``, as a link."""
+        words, term = re.fullmatch(r"(.+?)(?:\s*<(.+)>)?", content).groups()
+        return f"[{words}]({self.book.define(term or words, self.chapter)})"
 
     def _image(self, target: str) -> str:
         """Return the address of an image, or the image itself: Colab shows no attachments, and no files."""

@@ -13,6 +13,7 @@ LIMIT = 1_000_000  # bytes of a page and the images that only it shows
 # What an element loads. An href is followed by the reader in these, and loaded by all others.
 LOADS = ("src", "poster", "data", "background", "href", "xlink:href")
 FOLLOWED = ("a", "area")
+NEIGHBOURS = {"canonical", "prev", "next", "search"}  # where a reader may go by a <link>, not what the page loads
 SEVERAL = ("srcset", "imagesrcset")
 CANDIDATE = re.compile(r"[\s,]*([^\s,](?:\S*[^\s,])?)(?:\s[^,]*)?(?:,|$)")  # an address, and for which screens it is
 
@@ -53,7 +54,7 @@ def loaded(page: Path) -> list[str]:
 
 def loaded_by(element: Tag) -> list[str]:
     """Return the addresses that one element loads."""
-    if element.name in FOLLOWED or "canonical" in element.get("rel", ()):
+    if element.name in FOLLOWED or NEIGHBOURS & set(element.get("rel", ())):
         return []
     urls = [element[name] for name in LOADS if name in element.attrs]
     return urls + [url for name in SEVERAL for url in CANDIDATE.findall(element.get(name, ""))]
@@ -63,7 +64,7 @@ def links(page: Path) -> list[str]:
     """Return the addresses that the page leads to, by a link or by itself."""
     soup = parse(page)
     refresh = [meta["content"].split("url=", 1)[1] for meta in soup.select('meta[http-equiv="Refresh"]')]
-    return refresh + [link["href"] for link in soup.select("a[href]")]
+    return refresh + [link["href"] for link in soup.select("a[href], link:is([rel=prev], [rel=next], [rel=search])")]
 
 
 def foreign_hosts(site: Path, page: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page
 
 # Markup that should have been rendered, and markers that Sphinx and LaTeX leave where a reference failed.
@@ -11,7 +11,9 @@ RAW = re.compile(
     r"|^\s*(```|:::)|:label:",
     re.MULTILINE,
 )
-COLOUR_RULES = ("color-contrast", "link-in-text-block")
+# Measuring contrast takes axe ten times as long as all its other rules together.
+ALL_BUT_CONTRAST = {"rules": {"color-contrast": {"enabled": False}}}
+CONTRAST = {"runOnly": ["color-contrast"]}
 FILE_NAME = re.compile(r"^[\w./-]+\.(png|svg|jpe?g|gif|webp)$|^[0-9a-f]{16,}", re.IGNORECASE)
 
 UNFOLD = """() => {
@@ -27,15 +29,32 @@ HURRY = """() => Promise.allSettled([...document.querySelectorAll('[loading=lazy
   return node.decode?.();
 }))"""
 
-# A chapter has thousands of coloured words of code, in a dozen colours. One of each is enough, in each kind of box.
-THIN_OUT = """() => {
-  const seen = new Set();
-  for (const word of document.querySelectorAll('pre span[class]')) {
-    const key = [word, word.closest('.cell_input, .cell_output'), word.closest('.admonition, details, dd')]
-      .map(node => node?.className).join('|');
-    if (seen.has(key)) word.replaceWith(...word.childNodes);
-    seen.add(key);
+# Formulas are thousands of elements, drawn by style sheets: axe finds no text there. It needs to know their place only.
+BLANK_FORMULAS = """() => {
+  const formulas = [...document.querySelectorAll('mjx-container')].map(node => [node, node.getBoundingClientRect()]);
+  for (const [formula, box] of formulas) {
+    const blank = document.createElement('span');
+    blank.style.cssText = `display: inline-block; width: ${box.width}px; height: ${box.height}px`;
+    formula.replaceWith(blank);
   }
+}"""
+
+# Of the texts that look alike, since they and all around them have the same names, styles and colours, keep the first.
+# The shade of what can be scrolled goes too: axe measures nothing that stands on a gradient.
+THIN_OUT = """() => {
+  for (const box of document.querySelectorAll('.wider')) box.classList.remove('wider');
+  const looks = node => {
+    if (!node || node === document.body) return '';
+    const style = getComputedStyle(node);
+    const own = [node.tagName, node.className, node.getAttribute('style'), style.color, style.backgroundColor];
+    return own.join('|') + '\\n' + looks(node.parentElement);
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const texts = [];
+  while (walker.nextNode()) if (walker.currentNode.data.trim()) texts.push(walker.currentNode);
+  const keys = texts.map(text => looks(text.parentElement));
+  texts.forEach((text, index) => { if (keys.indexOf(keys[index]) < index) text.data = ' '; });
+  for (const word of document.querySelectorAll('pre span')) if (!word.textContent.trim()) word.remove();
 }"""
 
 # Text as it stands on the page, code and rendered formulas left out, one block a line.
@@ -155,18 +174,30 @@ def search_fields(page: Page) -> list[str]:
     return [] if count == 1 else [f"shows {count} search fields"]
 
 
-def barriers(page: Page, rules: tuple[str, ...] = ()) -> list[str]:
-    """Report what axe calls serious or critical, by all its rules or only by some."""
-    # Without preload: axe would fetch the style sheets that others import, and from the wrong folder.
-    options = {"resultTypes": ["violations"], "preload": False} | ({"runOnly": list(rules)} if rules else {})
-    # Formulas are drawn by style sheets: there is no text in them to measure, only many elements to walk through.
+def barriers(page: Page, themes: tuple[str, ...]) -> list[str]:
+    """Report what axe calls serious or critical in each theme; it empties the page on its way, so it comes last."""
+    page.evaluate(BLANK_FORMULAS)
+    page.evaluate(AXE_SCRIPT)
+    faults = []
+    for theme in themes:
+        faults += violations(page, theme, ALL_BUT_CONTRAST)
     page.evaluate(THIN_OUT)
-    violations = Axe().run(page, {"exclude": [["mjx-container"]]}, options).response["violations"]
+    for theme in themes:
+        faults += violations(page, theme, CONTRAST)
+    return faults
+
+
+def violations(page: Page, theme: str, rules: dict) -> list[str]:
+    """Run some of axe's rules in one theme."""
+    page.emulate_media(color_scheme=theme)
+    page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
+    # Without preload: axe would fetch the style sheets that others import, and from the wrong folder.
+    options = {"resultTypes": ["violations"], "preload": False} | rules
     return [
-        f"axe, {violation['impact']}: {violation['help']}: {node['html'][:120]}"
-        for violation in violations
-        if violation["impact"] in ("serious", "critical")
-        for node in violation["nodes"][:3]
+        f"axe, {found['impact']}: {found['help']}: {node['html'][:120]} ({theme})"
+        for found in page.evaluate("options => axe.run(options)", options)["violations"]
+        if found["impact"] in ("serious", "critical")
+        for node in found["nodes"][:3]
     ]
 
 

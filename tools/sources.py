@@ -16,7 +16,7 @@ from tools.notebook_blocks import ChapterError, find_blocks
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST_BODY = 14
-WIDEST_SIGNATURE = 80
+WIDEST_SIGNATURE = 76
 
 
 def show(name: str, root: Path = ROOT) -> str:

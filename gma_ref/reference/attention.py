@@ -46,13 +46,17 @@ def scaled_dot_product_attention(
     Makes the N_q × N_k matrix of weights: this is what costs N². Source: Vaswani et al. (2017); Eq. (1) of Huang &
     Raza (2026).
     """
-    similarity = q @ np.swapaxes(k, -1, -2) / np.sqrt(np.array(q.shape[-1], q.dtype))
+    scale = np.sqrt(np.array(max(q.shape[-1], 1), q.dtype))
+    similarity = q @ np.swapaxes(k, -1, -2) / scale
     if not causal:
         return softmax(similarity) @ v
     batch = np.broadcast_shapes(similarity.shape[:-2], v.shape[:-2])
-    output = np.zeros((*batch, q.shape[-2], v.shape[-1]), np.result_type(similarity, v))
-    for i in range(q.shape[-2]):  # row by row: as part of one product, 0 times a later NaN would be NaN
-        output[..., i, None, :] = softmax(similarity[..., i, None, : i + 1]) @ v[..., : i + 1, :]
+    shape = (*batch, q.shape[-2], v.shape[-1])
+    output = np.zeros(shape, np.result_type(similarity, v))
+    for i in range(q.shape[-2]):
+        # row by row: in one product, 0 times a later NaN would be NaN
+        weights = softmax(similarity[..., i, None, : i + 1])
+        output[..., i, None, :] = weights @ v[..., : i + 1, :]
     return output
 
 
@@ -148,9 +152,11 @@ def attention_weights(
     """
     weights = affinity(gamma_q, keep(key_mask, gamma_k))
     if causal:
-        weights = np.where(np.tri(*weights.shape[-2:], dtype=bool), weights, 0)
+        past = np.tri(*weights.shape[-2:], dtype=bool)
+        weights = np.where(past, weights, 0)
     total = weights.sum(axis=-1, keepdims=True) + eps
-    return np.divide(weights, total, out=np.zeros_like(weights), where=total != 0)
+    unreached = np.zeros_like(weights)
+    return np.divide(weights, total, out=unreached, where=total != 0)
 
 
 @accepts(q="N_q d_r", k="N_k d_r", v="N_k d_v", mixture=GaussianMixture, key_mask="k", result_dtype_of="v")
@@ -204,7 +210,8 @@ def gaussian_mixture_attention(
     (2026), Eqs. (7) and (8b).
     """
     gamma_q = responsibilities(q, mixture)
-    gamma_k = keep(key_mask, responsibilities(keep(key_mask, k), mixture))
+    k = keep(key_mask, k, mixture.mu[..., :1, :])  # any finite point will do
+    gamma_k = keep(key_mask, responsibilities(k, mixture))
     v = keep(key_mask, v)
     if causal:
         return causal_read(gamma_q, gamma_k, v, eps)
@@ -217,12 +224,15 @@ def causal_read(gamma_q, gamma_k, v, eps):
     .. math::
         o_i = \frac{\sum_k \gamma^Q_{i,k}\tilde V^{(i)}_k}{\sum_k \gamma^Q_{i,k} Z^{(i)}_k + \epsilon}
     """
-    batch = np.broadcast_shapes(gamma_q.shape[:-2], gamma_k.shape[:-2], v.shape[:-2])
-    (N, K), d_v, dtype = gamma_k.shape[-2:], v.shape[-1], np.result_type(gamma_q, gamma_k, v)
-    V_tilde, Z = np.zeros((*batch, K, d_v), dtype), np.zeros((*batch, K), dtype)
+    (N, K), d_v = gamma_k.shape[-2:], v.shape[-1]
+    arrays = gamma_q, gamma_k, v
+    batch = np.broadcast_shapes(*(array.shape[:-2] for array in arrays))
+    dtype = np.result_type(*arrays)
+    V_tilde, Z = (np.zeros((*batch, *s), dtype) for s in ((K, d_v), (K,)))
     output = np.empty((*batch, N, d_v), dtype)
     for i in range(N):
         V_tilde += gamma_k[..., i, :, None] * v[..., i, None, :]
         Z += gamma_k[..., i, :]
-        output[..., i, None, :] = read_memory(gamma_q[..., i, None, :], Memory(V_tilde, Z), eps)
+        query, memory = gamma_q[..., i, None, :], Memory(V_tilde, Z)
+        output[..., i, None, :] = read_memory(query, memory, eps)
     return output

@@ -31,7 +31,10 @@ def accepts(result_dtype_of=None, **specs):
 
         @functools.wraps(function)
         def checked(*args, **kwargs):
-            bound = signature.bind(*args, **kwargs)
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}: {error}") from None
             bound.apply_defaults()
             given = bound.arguments
             axes = Axes()
@@ -116,8 +119,10 @@ def _as_ordinary_array(name, value):
         raise TypeError(f"{name} must be an ordinary array, got a masked array (key_mask says which keys take part)")
     try:
         return np.asarray(value)
-    except ValueError:
-        raise ValueError(f"{name} must be an array, got rows of different lengths") from None
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array, got what NumPy cannot read: {error}") from error
+    except (TypeError, RuntimeError) as error:  # another library's tensor, such as one that requires a gradient
+        raise TypeError(f"{name} must be an array, got what NumPy cannot read: {error}") from error
 
 
 def at_least_float32(array):
@@ -134,7 +139,10 @@ def as_stabilizer(name, value):
     """Return a stabilizer (ε or ε_σ) as a float that is finite and not negative."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
-    value = float(value)
+    try:
+        value = float(value)
+    except OverflowError:
+        value = math.inf
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"{name} must be finite and at least 0, got {value}")
     return value

@@ -35,9 +35,9 @@ class Memory(NamedTuple):
 Memory.AXES = {"V_tilde": "K d_v", "Z": "K"}
 
 
-def keep(key_mask, array):
-    """Return `array` (..., N, width) with the rows of masked keys set to 0, whatever they held."""
-    return array if key_mask is None else np.where(key_mask[..., None], array, 0)
+def keep(key_mask, array, otherwise=0):
+    """Return `array` (..., N, width) with the rows of masked keys set to `otherwise`, whatever they held."""
+    return array if key_mask is None else np.where(key_mask[..., None], array, otherwise)
 
 
 @accepts(gamma_k="N_k K", v="N_k d_v", key_mask="gamma_k")

@@ -16,6 +16,7 @@ def softmax(scores):
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
+@np.errstate(over="ignore")  # two logits can lie further apart than the largest float
 def log_softmax(scores):
     r"""Logarithm of the softmax over the last axis, :math:`s_k - \log\sum_\ell \exp(s_\ell)`."""
     shifted = scores - scores.max(axis=-1, keepdims=True)

@@ -140,6 +140,18 @@ def test_planted_fault_is_reported(faults, page, html, report):
     assert any(report in fault for fault in found), found
 
 
+def test_page_is_weighed_without_its_neighbours(tmp_path):
+    page, heavy = tmp_path / "page.html", "x" * site_files.LIMIT
+    (tmp_path / "heavy.html").write_text(heavy, encoding="utf-8")
+    (tmp_path / "heavy.png").write_text(heavy, encoding="utf-8")
+    page.write_text('<link rel="next" href="heavy.html"><link rel="prev" href="gone.html">', encoding="utf-8")
+    assert site_files.weight(tmp_path, page) == []
+    assert site_files.dead_links(tmp_path, page) == ["links to gone.html, which does not exist"]
+    other = tmp_path / "other.html"
+    other.write_text('<img src="heavy.png">', encoding="utf-8")
+    assert len(site_files.weight(tmp_path, other)) == 1
+
+
 @pytest.mark.slow
 def test_what_is_sound_is_not_reported(faults):
     found = [fault for fault in faults if fault.startswith("book/sound.html")]

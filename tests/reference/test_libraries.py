@@ -55,3 +55,15 @@ def test_softplus_and_softmax_are_those_of_pytorch():
     assert_allclose(mixture.variance, softplus.numpy(), rtol=1e-12)
     log_softmax = torch.log_softmax(torch.from_numpy(alpha), dim=-1)
     assert_allclose(mixture.log_prior, log_softmax.numpy(), rtol=1e-12, atol=1e-15)
+
+
+def test_dot_product_attention_without_width_is_the_mean_as_in_torch():
+    q, v = np.ones((2, 0)), np.array([[1.0], [3.0]])
+    expected = torch.nn.functional.scaled_dot_product_attention(*map(torch.from_numpy, (q, q, v)))
+    assert_allclose(gma_ref.scaled_dot_product_attention(q, q, v), expected)
+
+
+def test_tensors_that_numpy_cannot_read_are_refused():
+    q = torch.ones(6, 3, requires_grad=True)
+    with pytest.raises(TypeError, match=r"^q must be an array, got what NumPy cannot read: .*requires grad"):
+        gma_ref.gaussian_mixture_attention(q, q, q, draw()[-1])

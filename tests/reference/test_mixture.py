@@ -138,3 +138,35 @@ def test_float32_responsibilities_follow_the_exact_ones_of_their_inputs(name):
     size = size[np.isfinite(size)].max()
     assert_allclose(gamma, exact, atol=1e-6 + 2e-7 * size)
     assert_allclose(gamma.sum(axis=-1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_densities_reach_to_the_ends_of_the_floats(dtype):
+    largest, tiny = np.finfo(dtype).max, np.finfo(dtype).tiny
+    far = np.array([[largest / 4]], dtype)
+    wide = gma_ref.GaussianMixture(
+        np.zeros((2, 1), dtype), np.array([[largest / 2], [largest]], dtype), np.log(np.array([0.5, 0.5], dtype))
+    )
+    # at 0 the densities are as 1/σ; the ratio does not depend on the scale
+    assert_allclose(
+        gma_ref.responsibilities(np.zeros((1, 1), dtype), wide), [[2**0.5 / (1 + 2**0.5), 1 / (1 + 2**0.5)]], rtol=1e-6
+    )
+    narrow_and_idle = gma_ref.GaussianMixture(
+        np.zeros((2, 1), dtype), np.array([[1], [tiny]], dtype), np.array([0, -np.inf], dtype)
+    )
+    assert_array_equal(gma_ref.responsibilities(np.array([[1e10]], dtype), narrow_and_idle), [[1, 0]])
+    alone = gma_ref.GaussianMixture(np.zeros((1, 1), dtype), np.ones((1, 1), dtype), np.zeros(1, dtype))
+    assert_array_equal(gma_ref.log_density(far, alone), [[-np.inf]])
+
+
+def test_masked_keys_are_harmless_wherever_the_means_lie():
+    mixture = gma_ref.GaussianMixture(np.full((1, 2), 1e20, np.float32), np.ones((1, 2), np.float32), [0])
+    k = np.array([[1e20, 1e20], [np.nan, np.inf]], np.float32)
+    v = np.array([[2.0], [np.nan]], np.float32)
+    output = gma_ref.gaussian_mixture_attention(k[:1], k, v, mixture, key_mask=[True, False], eps=0)
+    assert_array_equal(output, [[2]])
+
+
+def test_logits_may_lie_further_apart_than_the_largest_float():
+    mixture = gma_ref.GaussianMixture.from_unconstrained([[0.0], [1.0]], [[0.0], [0.0]], [1e308, -1e308])
+    assert_array_equal(np.exp(mixture.log_prior), [1, 0])

@@ -1,5 +1,6 @@
 """Values that cannot be meant are refused: stabilizers, flags, masks, parameters of a mixture, counts."""
 
+import inspect
 import re
 from fractions import Fraction
 
@@ -65,7 +66,7 @@ def test_options_are_given_by_name(function):
 
 @pytest.mark.parametrize("function", ["write_memory", "attention_weights", "gaussian_mixture_attention"])
 def test_masks_are_ordinary_arrays(function):
-    with pytest.raises(ValueError, match=r"^key_mask must be an array, got rows of different lengths$"):
+    with pytest.raises(ValueError, match=r"^key_mask must be an array, got what NumPy cannot read: .*inhomogeneous"):
         call(function, key_mask=[[True], [True, False]])
     with pytest.raises(TypeError, match=r"^key_mask must be an ordinary array, got a masked array"):
         call(function, key_mask=np.ma.masked_array(np.ones(6, bool), mask=np.ones(6, bool)))
@@ -173,3 +174,32 @@ def test_counts_may_be_numpy_integers(function, name):
 def test_causal_storage_is_true_or_false(value):
     with pytest.raises(TypeError, match=f"^causal must be True or False, got {type(value).__name__}$"):
         gma_ref.routing_storage(1, 2, 3, 4, 5, causal=value)
+
+
+DOCUMENTED = {"eps": 1e-6, "eps_sigma": 1e-6, "causal": False, "key_mask": None}
+
+
+@pytest.mark.parametrize("function", CALLS)
+def test_defaults_are_the_documented_ones(function):
+    parameters = inspect.signature(CALLS[function][0]).parameters.values()
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    assert defaults == {name: DOCUMENTED[name] for name in defaults}
+
+
+def test_a_stabiliser_beyond_the_floats_is_refused():
+    with pytest.raises(ValueError, match=r"^eps must be finite and at least 0, got inf$"):
+        call("read_memory", eps=10**400)
+
+
+def test_a_missing_argument_is_refused_with_the_functions_name():
+    with pytest.raises(TypeError, match=r"^affinity: missing a required argument: 'gamma_k'$"):
+        gma_ref.affinity([[1.0]])
+
+
+def test_a_mixture_without_components_is_refused():
+    with pytest.raises(
+        ValueError, match=r"^mu must have at least one component and one dimension, got shape \(0, 2\)$"
+    ):
+        gma_ref.GaussianMixture(np.ones((0, 2)), np.ones((0, 2)), np.ones(0))
+    with pytest.raises(ValueError, match=r"^alpha must have at least one component, got shape \(0,\)$"):
+        gma_ref.GaussianMixture.from_unconstrained(np.ones((0, 2)), np.ones((0, 2)), np.ones(0))
