@@ -118,7 +118,7 @@ CUT = """() => {
   const found = [...document.querySelectorAll('main *')].filter(node =>
     ['hidden', 'clip'].includes(getComputedStyle(node).overflowX)
       && node.clientWidth > 1 && node.scrollWidth > node.clientWidth + 1
-      && node.checkVisibility({visibilityProperty: true}) && !node.closest('.bd-sidebar-secondary'));
+      && node.checkVisibility({visibilityProperty: true}) && !node.closest('.bd-sidebar-secondary, mjx-ext'));
   twins.remove();
   return found.map(node => `<${node.localName} class="${node.getAttribute('class')}">`);
 }"""
