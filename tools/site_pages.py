@@ -118,9 +118,10 @@ CUT = """() => {
   const found = [...document.querySelectorAll('main *')].filter(node =>
     ['hidden', 'clip'].includes(getComputedStyle(node).overflowX)
       && node.clientWidth > 1 && node.scrollWidth > node.clientWidth + 1
-      && node.checkVisibility({visibilityProperty: true}) && !node.closest('.bd-sidebar-secondary, mjx-ext'));
+      && node.checkVisibility({visibilityProperty: true}) && !node.closest('mjx-container, .bd-sidebar-secondary'));
   twins.remove();
-  return found.map(node => `<${node.localName} class="${node.getAttribute('class')}">`);
+  return found.map(node =>
+    `<${node.localName} class="${node.getAttribute('class')}">: ${node.innerText.replace(/\\s+/g, ' ').slice(0, 60)}`);
 }"""
 
 SEARCH_FIELDS = """() => [...document.querySelectorAll('input[type=search], .search-button__button')]
