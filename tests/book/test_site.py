@@ -92,6 +92,7 @@ SOUND = f"""
 <div style="overflow: hidden"><pre style="overflow-x: auto" tabindex="0">{LONG * 9}</pre></div>
 <p style="position: absolute; left: -9999px">for screen readers</p>
 <p>a file_name, <code>x_{{k}}</code>, <span class="math">\\(x_{{k}}\\)</span></p>
+<div class="math">\\[\\underbrace{{a + b + c + d + e + f + g + h}}_{{\\text{{drawn in pieces}}}}\\]</div>
 {LOGO} srcset="../_static/favicon.svg 1x, data:image/gif;base64,R0lGODlhAQABAAAAACw= 2x" alt="The logo">
 """
 
