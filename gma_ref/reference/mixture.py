@@ -61,7 +61,7 @@ class GaussianMixture:
         if not (self.variance > 0).all():
             raise ValueError(f"variance must be positive, got {self.variance.min()}")
         check_log_weights("log_prior", self.log_prior)
-        excess = np.abs(log_sum_exp(self.log_prior))
+        excess = np.abs(np.logaddexp.reduce(self.log_prior, axis=-1))
         if not (excess <= 1e-5).all():
             raise ValueError(f"log_prior must have priors that sum to 1, got logsumexp of size {excess.max():.3g}")
 
@@ -217,9 +217,3 @@ def check_log_weights(name, array):
         raise ValueError(f"{name} must not hold NaN or +inf")
     if (array == -np.inf).all(axis=-1).any():
         raise ValueError(f"{name} must be finite for at least one component, got -inf for all")
-
-
-def log_sum_exp(a):
-    """Return log Σ exp over the last axis."""
-    largest = a.max(axis=-1)
-    return largest + np.log(np.exp(a - largest[..., None]).sum(axis=-1))
