@@ -171,7 +171,8 @@ def gathered_gradients(w, mass, upstream, output, share, v, causal):
         G_bar, o_bar = w_T @ upstream, w_T @ output
         return share @ G_bar, v @ np.swapaxes(G_bar, -1, -2) - np.swapaxes(o_bar, -1, -2)
     G_bar, by_share = empty_sums(w, v, upstream, output, share, mass)
-    o_bar, by_v = np.zeros_like(G_bar[..., 0]), np.empty((*G_bar.shape[:-2], *v.shape[-2:]), G_bar.dtype)
+    o_bar = np.zeros(G_bar.shape[:-1], G_bar.dtype)
+    by_v = np.empty((*G_bar.shape[:-2], *v.shape[-2:]), G_bar.dtype)
     for j in reversed(range(v.shape[-2])):
         G_bar += w[..., j, :, None] * upstream[..., j, None, :]
         o_bar += w[..., j, :] * output[..., j, :]

@@ -139,8 +139,8 @@ def score_jacobians(
     distance = (x[..., :, None, :] - mu[..., None, :, :]) / sigma
     slope = (sigmoid(omega) / (2 * mixture.variance))[..., None, :, :]
     by_mu = distance / sigma
-    prior = softmax(alpha)[..., None, :]
-    return {"x": -by_mu, "mu": by_mu, "omega": slope * (distance**2 - 1), "alpha": np.eye(alpha.shape[-1]) - prior}
+    identity, prior = np.eye(alpha.shape[-1], dtype=alpha.dtype), softmax(alpha)[..., None, :]
+    return {"x": -by_mu, "mu": by_mu, "omega": slope * (distance**2 - 1), "alpha": identity - prior}
 
 
 @accepts(x="N d_r", mu="K d_r", omega="K d_r", delta="N K")
