@@ -23,8 +23,8 @@ def accepts(result_dtype_of=None, **specs):
         arguments that it names, each of which gives its dtype to its own gradient.
     **specs
         For each argument to check: the names of its trailing axes (an array), a class with ``AXES`` (a container of
-        arrays), or, for ``key_mask``, the argument that holds the keys. ``eps``, ``eps_sigma``, ``radius``, ``ridge`` and
-        ``causal`` are checked wherever a function has them.
+        arrays), or, for ``key_mask``, the argument that holds the keys. ``eps``, ``eps_sigma``, ``radius``, ``ridge``
+        and ``causal`` are checked wherever a function has them.
     """
 
     def decorate(function):

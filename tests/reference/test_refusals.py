@@ -59,7 +59,7 @@ def shared_axes(function):
     return shared
 
 
-@pytest.mark.parametrize("function", filter(shared_axes, CALLS))
+@pytest.mark.parametrize("function", list(filter(shared_axes, CALLS)))
 def test_axes_of_one_name_must_have_one_size(function):
     _, arguments, axes = CALLS[function]
     shared = shared_axes(function)
