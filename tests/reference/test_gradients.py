@@ -136,19 +136,22 @@ def test_responsibilities_answer_to_a_mean_as_the_two_jacobians_say():
         assert_allclose(by_score[b, :, :, k] * pull[:, None], change, rtol=1e-7, atol=1e-10)
 
 
-@pytest.mark.parametrize("heads", [None, ()], ids=["own mixture", "shared mixture"])
-def test_score_vjp_sums_the_jacobians(heads):
-    (x, _, _, mu, omega, alpha), _ = draw_problem(heads=heads)
-    delta = np.random.default_rng(0).normal(size=(2, 6, 4))
+@pytest.mark.parametrize(
+    ("heads", "summed"), [((3, 2), ()), ((), (0, 1)), ((2,), (0,)), ((1,), (0, 1)), ((3, 1), (1,))], ids=str
+)
+def test_score_vjp_sums_the_jacobians(heads, summed):
+    (x, _, _, mu, omega, alpha), _ = draw_problem(heads=heads)  # x is shared by the first axis
+    delta = np.random.default_rng(0).normal(size=(3, 2, 6, 4))
     delta -= delta.mean(axis=-1, keepdims=True)  # rows sum to 0, as those of Eq. (18) do
     found = gma_ref.score_vjp(x, mu, omega, delta, 0.1)
     jacobians = gma_ref.score_jacobians(x, mu, omega, alpha, 0.1)
-    axes = "bkm" if heads is None else "km"
-    assert_allclose(found["x"], np.einsum("bik,bikm->bim", delta, jacobians["x"]), rtol=1e-11, atol=1e-14)
-    assert_allclose(found["mu"], np.einsum(f"bik,bikm->{axes}", delta, jacobians["mu"]), rtol=1e-11, atol=1e-14)
-    assert_allclose(found["omega"], np.einsum(f"bik,bikm->{axes}", delta, jacobians["omega"]), rtol=1e-11, atol=1e-14)
-    by_alpha = np.einsum("bik,bkj->bj" if heads is None else "bik,kj->bj", delta, jacobians["alpha"])
-    assert_allclose(found["alpha"], by_alpha, rtol=1e-11, atol=1e-14)
+    by = {name: np.broadcast_to(jacobians[name], (3, 2, 6, 4, 3)) for name in ("x", "mu", "omega")}
+    assert_allclose(found["x"], np.einsum("abik,abikm->bim", delta, by["x"]), rtol=1e-11, atol=1e-13)
+    for name in ("mu", "omega"):
+        expected = np.einsum("abik,abikm->abkm", delta, by[name]).sum(axis=summed).reshape(mu.shape)
+        assert_allclose(found[name], expected, rtol=1e-11, atol=1e-13)
+    by_alpha = np.broadcast_to(jacobians["alpha"], (3, 2, 4, 4))
+    assert_allclose(found["alpha"], np.einsum("abik,abkj->abj", delta, by_alpha), rtol=1e-11, atol=1e-13)
 
 
 # The read and the write, backwards: G6
