@@ -128,14 +128,16 @@ class Moving:
 def _figure(traces, frames, layout, start):
     """Build the figure: Plotly refuses what it does not know."""
     go = _plotly()
-    drawn = [{**trace, **change} for trace, change in zip(traces, frames[start], strict=True)]
     steps = []
     for index, changes in enumerate(frames):
         changed = [number for number, change in enumerate(changes) if change]
         data = [{"type": traces[number]["type"], **changes[number]} for number in changed]
         steps.append(go.Frame(name=str(index), data=plain(data), traces=changed))
     style = {"template": {"layout": STYLE}, "height": HEIGHT}
-    return go.Figure(data=plain(drawn), layout=style | plain(layout), frames=steps)
+    figure = go.Figure(data=plain(traces), layout=style | plain(layout), frames=steps)
+    for trace, change in zip(figure.data, frames[start], strict=True):
+        trace.update(plain(change))
+    return figure
 
 
 def plain(value, digits=4):

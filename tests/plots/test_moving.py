@@ -55,7 +55,7 @@ def test_a_note_names_the_words_that_are_read_most_each_once():
     weights = np.full((6, 6), 0.01)
     weights[3, [1, 5, 2, 0]] = [0.5, 0.4, 0.3, 0.2]
     notes = content(plots.moving_weights({"A": weights}, WORDS))["notes"]
-    assert notes[3] == "not reads with A: be 0.50, or 0.30, to 0.20"
+    assert notes[3] == "“not” reads with A: be 0.50, or 0.30, to 0.20"
 
 
 def test_the_slider_of_a_notebook_goes_to_every_frame():
