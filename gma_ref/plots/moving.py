@@ -141,12 +141,15 @@ def _figure(traces, frames, layout, start):
 
 
 def plain(value, digits=4):
-    """Turn arrays within `value` into lists of numbers of `digits` significant digits: Plotly would write more."""
+    """Turn arrays within `value` into lists of numbers of `digits` significant digits: Plotly would write more.
+
+    Arrays of bytes stay: Plotly packs them.
+    """
     if isinstance(value, dict):
         return {name: plain(part, digits) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [plain(part, digits) for part in value]
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.dtype != np.uint8:
         return plain(value.tolist(), digits)
     if isinstance(value, float | np.floating):
         return float(f"{value:.{digits}g}")
