@@ -126,7 +126,7 @@ def moving_regions(mixtures, labels, slider, *, reach=4.0, start=0):
         named = ", ".join(f"component {k + 1} has {100 * part:.0f} %" for k, part in enumerate(parts))
         notes.append(f"Of the map {named}.")
     plain_axis = {"range": [-1, 1], "showgrid": False, "showticklabels": False, "constrain": "domain"}
-    layout = {"height": 400, "xaxis": plain_axis, "yaxis": plain_axis | {"scaleanchor": "x"}}
+    layout = {"height": 370, "xaxis": plain_axis, "yaxis": plain_axis | {"scaleanchor": "x"}}
     return Moving([picture, ring], frames, labels, slider, layout=layout, notes=notes, start=start)
 
 
@@ -188,11 +188,12 @@ def moving_matrices(panels, labels, slider, *, notes=None, start=0):
     ImportError
         If Plotly is not installed.
     """
-    width, traces, layout = 1 / len(panels), [], {"height": 400}
+    width, traces, layout = 1 / len(panels), [], {"height": 320}
+    dark = mix(PURPLE, "#000000", 0.62)
+    scale = [[0, "#ffffff"], [1 / 3, mix(PURPLE, "#ffffff", 0.5)], [2 / 3, PURPLE], [1, dark]]
     frames = [[] for _ in labels]
     for number, (name, given) in enumerate(panels.items()):
         suffix = str(number + 1) if number else ""
-        scale = [[0, "#ffffff"], [0.5, mix(PURPLE, "#ffffff", 0.5)], [1, PURPLE]]
         map_ = {"type": "heatmap", "xaxis": f"x{suffix}", "yaxis": f"y{suffix}", "zmin": 0, "zmax": 255}
         matrices = np.asarray(given, dtype=float)
         stays = {"z": as_bytes(matrices)} if matrices.ndim == 2 else {}
@@ -200,10 +201,11 @@ def moving_matrices(panels, labels, slider, *, notes=None, start=0):
         for step, frame in enumerate(frames):
             frame.append({} if stays else {"z": as_bytes(matrices[step])})
         bare = {"showgrid": False, "showticklabels": False, "constrain": "domain"}
-        domain = [number * width + 0.02 * bool(number), (number + 1) * width]
+        domain = [number * width + 0.01, (number + 1) * width - 0.01]
         title = {"text": name, "standoff": 4}
         layout[f"xaxis{suffix}"] = bare | {"domain": domain, "side": "top", "title": title, "anchor": f"y{suffix}"}
         layout[f"yaxis{suffix}"] = bare | {"autorange": "reversed", "scaleanchor": f"x{suffix}", "anchor": f"x{suffix}"}
+        layout[f"yaxis{suffix}"]["constraintoward"] = "top"
     return Moving(traces, frames, labels, slider, layout=layout, notes=notes, start=start)
 
 
