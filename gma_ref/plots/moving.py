@@ -14,7 +14,9 @@ from gma_ref.plots.palette import CARD, EDGE, FAINT, INK
 __all__ = ["Moving"]
 
 SITE = "GMA_REF_MOVING_FOR_SITE"  # set while the site is built
-CONFIG = {"displayModeBar": False, "typesetMath": False, "scrollZoom": False}
+CONFIG = {"displayModeBar": False, "scrollZoom": False}
+# Notebooks see to their width themselves, and MathJax is the page's own.
+SITE_CONFIG = CONFIG | {"responsive": True, "typesetMath": False}
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', sans-serif"
 AXIS = {
     "fixedrange": True,  # a finger on the picture scrolls the page
@@ -107,7 +109,7 @@ class Moving:
             "data": picture["data"],
             "layout": picture["layout"],
             "frames": picture["frames"],
-            "config": CONFIG | {"responsive": True},  # notebooks see to their width themselves
+            "config": SITE_CONFIG,
             "labels": self.labels,
             "notes": self.notes,
             "slider": self.slider,

@@ -47,7 +47,10 @@ def moving_triangle(similarities, values, factors, *, start=0):
     names = [f"o<sub>{i + 1}</sub>" for i in range(count)]
     corners = {"type": "scatter", "mode": "lines+markers+text", "fill": "toself"}
     corners |= {"x": values[[0, 1, 2, 0], 0], "y": values[[0, 1, 2, 0], 1], "marker": {"size": 11}}
-    corners |= {"line": {"color": PALETTE["val"].light, "width": 1.5}, "fillcolor": GREENS[0] + "80"}
+    corners |= {
+        "line": {"color": PALETTE["val"].light, "width": 1.5},
+        "fillcolor": mix(PALETTE["val"].light, "#ffffff", 0.08),
+    }
     corners |= {"text": [f"v<sub>{j}</sub>" for j in (1, 2, 3)], "hoverinfo": "skip"}
     below = values[:, 1] < values[:, 1].mean()
     corners["textposition"] = np.where(below, "bottom center", "top center")

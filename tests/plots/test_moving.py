@@ -155,6 +155,7 @@ def test_the_site_gets_no_slider_of_plotly_and_no_script_of_it():
     given = plots.moving_weights({"one": WEIGHTS}, WORDS)
     assert "sliders" not in content(given)["layout"]
     assert "title" not in content(given)["layout"]
+    assert content(given)["config"]["typesetMath"] is False  # MathJax is the page's own
     assert len(given.for_site()) < 10_000
 
 
@@ -182,7 +183,7 @@ def test_a_picture_shows_where_it_is_asked_to(monkeypatch):
     picture._ipython_display_()
     (figure, settings), html = shown
     assert len(figure.layout.sliders[0].steps) == 6
-    assert settings["config"]["typesetMath"] is False  # MathJax is the page's own
+    assert settings["config"] == moving.CONFIG
     assert html == picture.for_site()
 
 
