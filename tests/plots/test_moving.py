@@ -56,7 +56,9 @@ def test_every_step_shows_the_rows_of_its_word():
 def test_a_note_names_the_words_that_are_read_most_each_once():
     weights = np.full((6, 6), 0.01)
     weights[3, [1, 5, 2, 0]] = [0.5, 0.4, 0.3, 0.2]
+    weights[0] = [0.996, 0.004, 0, 0, 0, 0]
     notes = content(plots.moving_weights({"A": weights}, WORDS))["notes"]
+    assert notes[0] == "“to” reads with A: to 1.00"
     assert notes[3] == "“not” reads with A: be 0.50, or 0.30, to 0.20"
 
 
