@@ -18,8 +18,9 @@ def accepts(result_dtype_of=None, **specs):
 
     Parameters
     ----------
-    result_dtype_of : str, optional
-        The array argument whose floating dtype the result takes.
+    result_dtype_of : str or tuple of str, optional
+        The array argument whose floating dtype the result takes; or, where the result is a dict of gradients, the
+        arguments that it names, each of which gives its dtype to its own gradient.
     **specs
         For each argument to check: the names of its trailing axes (an array), a class with ``AXES`` (a container of
         arrays), or, for ``key_mask``, the argument that holds the keys. ``eps``, ``eps_sigma`` and ``causal`` are
@@ -38,7 +39,7 @@ def accepts(result_dtype_of=None, **specs):
             bound.apply_defaults()
             given = bound.arguments
             axes = Axes()
-            dtype = None
+            dtypes = {}
             for name, spec in specs.items():
                 if name == "key_mask":
                     given[name] = as_key_mask(given[name], given[spec].shape, spec)
@@ -46,8 +47,7 @@ def accepts(result_dtype_of=None, **specs):
                     given[name] = _as_container(name, given[name], spec, axes)
                 else:
                     array = as_array(name, given[name])
-                    if name == result_dtype_of:
-                        dtype = array.dtype
+                    dtypes[name] = array.dtype
                     given[name] = axes.check(name, at_least_float32(array), spec)
             for name in ("eps", "eps_sigma"):
                 if name in given:
@@ -56,7 +56,9 @@ def accepts(result_dtype_of=None, **specs):
                 given["causal"] = as_flag("causal", given["causal"])
                 check_causal(given["causal"], axes.sizes)
             result = function(*bound.args, **bound.kwargs)
-            return result if dtype is None else result.astype(dtype, copy=False)
+            if isinstance(result_dtype_of, tuple):
+                return {name: result[name].astype(dtypes[name], copy=False) for name in result_dtype_of}
+            return result.astype(dtypes[result_dtype_of], copy=False) if result_dtype_of else result
 
         return checked
 
