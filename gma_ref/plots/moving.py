@@ -14,7 +14,7 @@ from gma_ref.plots.palette import CARD, EDGE, FAINT, INK
 __all__ = ["Moving"]
 
 SITE = "GMA_REF_MOVING_FOR_SITE"  # set while the site is built
-CONFIG = {"displayModeBar": False, "typesetMath": False, "responsive": True, "scrollZoom": False}
+CONFIG = {"displayModeBar": False, "typesetMath": False, "scrollZoom": False}
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', sans-serif"
 AXIS = {
     "fixedrange": True,  # a finger on the picture scrolls the page
@@ -107,7 +107,7 @@ class Moving:
             "data": picture["data"],
             "layout": picture["layout"],
             "frames": picture["frames"],
-            "config": CONFIG,
+            "config": CONFIG | {"responsive": True},  # notebooks see to their width themselves
             "labels": self.labels,
             "notes": self.notes,
             "slider": self.slider,
@@ -141,12 +141,15 @@ def _figure(traces, frames, layout, start):
 
 
 def plain(value, digits=4):
-    """Turn arrays within `value` into lists of numbers of `digits` significant digits: Plotly would write more."""
+    """Turn arrays within `value` into lists of numbers of `digits` significant digits: Plotly would write more.
+
+    Arrays of bytes stay: Plotly packs them.
+    """
     if isinstance(value, dict):
         return {name: plain(part, digits) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [plain(part, digits) for part in value]
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.dtype != np.uint8:
         return plain(value.tolist(), digits)
     if isinstance(value, float | np.floating):
         return float(f"{value:.{digits}g}")

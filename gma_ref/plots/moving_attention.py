@@ -61,7 +61,8 @@ def moving_weights(weights, words, *, start=0):
     traces.append({"type": "scatter", "mode": "markers", "x": [-0.04 * largest], "marker": mark, "hoverinfo": "skip"})
     frames = [[*({"x": matrix[row]} for matrix in matrices.values()), {"y": [row]}] for row in range(count)]
     notes = [
-        f"“{words[row]}” reads with " + "; ".join(f"{name}: {largest_of(m[row], words)}" for name, m in matrices.items())
+        f"“{words[row]}” reads with "
+        + "; ".join(f"{name}: {largest_of(m[row], words)}" for name, m in matrices.items())
         for row in range(count)
     ]
     return Moving(traces, frames, words, "query", layout=layout, notes=notes, start=start)
@@ -128,7 +129,9 @@ def moving_memory(gamma_q, gamma_k, words, *, start=None):
         "xaxis2": {"anchor": "y2", "tickvals": row["x"], "ticktext": list(words), "tickangle": -60},
         "yaxis2": {"domain": [0, 0.28], "range": [0, 1], "title": {"text": "weight"}, "anchor": "x2"},
     }
-    return Moving(traces, frames, words, "token", layout=layout, notes=notes, start=count - 1 if start is None else start)
+    return Moving(
+        traces, frames, words, "token", layout=layout, notes=notes, start=count - 1 if start is None else start
+    )
 
 
 def largest_of(row, words, count=3):
