@@ -23,8 +23,8 @@ def accepts(result_dtype_of=None, **specs):
         arguments that it names, each of which gives its dtype to its own gradient.
     **specs
         For each argument to check: the names of its trailing axes (an array), a class with ``AXES`` (a container of
-        arrays), or, for ``key_mask``, the argument that holds the keys. ``eps``, ``eps_sigma`` and ``causal`` are
-        checked wherever a function has them.
+        arrays), or, for ``key_mask``, the argument that holds the keys. ``eps``, ``eps_sigma``, ``radius``, ``ridge``
+        and ``causal`` are checked wherever a function has them.
     """
 
     def decorate(function):
@@ -49,9 +49,9 @@ def accepts(result_dtype_of=None, **specs):
                     array = as_array(name, given[name])
                     dtypes[name] = array.dtype
                     given[name] = axes.check(name, at_least_float32(array), spec)
-            for name in ("eps", "eps_sigma"):
+            for name in ("eps", "eps_sigma", "radius", "ridge"):
                 if name in given:
-                    given[name] = as_stabilizer(name, given[name])
+                    given[name] = as_size(name, given[name])
             if "causal" in given:
                 given["causal"] = as_flag("causal", given["causal"])
                 check_causal(given["causal"], axes.sizes)
@@ -137,8 +137,8 @@ def as_float(name, value):
     return at_least_float32(as_array(name, value))
 
 
-def as_stabilizer(name, value):
-    """Return a stabilizer (ε or ε_σ) as a float that is finite and not negative."""
+def as_size(name, value):
+    """Return a stabilizer (ε, ε_σ, a ridge) or a radius as a float that is finite and not negative."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
     try:

@@ -41,3 +41,11 @@ def sum_to(array, shape):
     added = array.ndim - len(shape)
     stretched = [added + axis for axis, size in enumerate(shape) if size == 1 != array.shape[added + axis]]
     return array.sum(axis=(*range(added), *stretched)).reshape(shape)
+
+
+def lambert_w(z):
+    r"""Return Lambert's function, the :math:`w \ge 0` with :math:`w e^w = z \ge 0`, by Newton's steps."""
+    w = np.log1p(z)
+    for _ in range(20):
+        w = w - (w - z * np.exp(-w)) / (1 + w)
+    return w
