@@ -8,7 +8,20 @@ decides with the long form.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sympy import Dummy, Expr, Indexed, IndexedBase, Integral, MatrixSymbol, Sum, Symbol, diff, symbols
+from sympy import (
+    Dummy,
+    Expr,
+    Function,
+    Indexed,
+    IndexedBase,
+    Integer,
+    Integral,
+    MatrixSymbol,
+    Sum,
+    Symbol,
+    diff,
+    symbols,
+)  # fmt: skip
 from sympy.matrices.expressions.matexpr import MatrixElement
 
 from .latex import latex, relation
@@ -75,6 +88,34 @@ class Partial(Expr):
     def take(self):
         """Differentiate."""
         return diff(*self.args)
+
+
+class UpTo(Function):
+    """1 if the first index is at most the second, else 0: a key that a causal query may see."""
+
+    nargs = 2
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, index, end):
+        """Decide it for numbers."""
+        if index.is_Integer and end.is_Integer:
+            return Integer(index <= end)
+        return None
+
+
+class Apart(Function):
+    """1 if the two indices differ, else 0."""
+
+    nargs = 2
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, one, other):
+        """Decide it for numbers, and for an index and itself."""
+        if one == other:
+            return Integer(0)
+        return Integer(1) if one.is_Integer and other.is_Integer else None
 
 
 def unfold(expression, definitions):
