@@ -65,7 +65,12 @@ def through_the_variance():
     spread, point = Symbol("v", positive=True), Symbol("x", real=True)
     one = -Rational(1, 2) * (log(spread) + point**2 / spread)
     return [
-        Equal("by the variance", Partial(one, spread), (point**2 / spread - 1) / (2 * spread), "one coordinate of Eq. (16)"),
+        Equal(
+            "by the variance",
+            Partial(one, spread),
+            (point**2 / spread - 1) / (2 * spread),
+            "one coordinate of Eq. (16)",
+        ),
         Equal("another ω", Apart(k, r) * Partial(score[i, k], omega[r, m]), 0, "a score sees its own variances alone"),
         Equal("its ω", Partial(score[i, k], omega[k, m]), slope_of_omega, "times the slope of Eq. (14), a sigmoid"),
     ]

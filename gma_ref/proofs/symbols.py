@@ -18,7 +18,6 @@ from sympy import (
     Integral,
     MatrixSymbol,
     Sum,
-    Symbol,
     diff,
     symbols,
 )  # fmt: skip
