@@ -4,12 +4,15 @@
 """
 
 from . import (  # noqa: F401  they register their claims
+    beyond,
     causal,
+    invariance,
     memory,
     memory_gradients,
     routing,
     score_gradients,
     softmax,
+    stability,
     structure,
     trace_trap,
 )

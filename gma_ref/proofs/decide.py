@@ -3,7 +3,7 @@
 An expression becomes a sum of terms, each a product of factors under summation signs. Then, term by term: a Kronecker
 delta under its own sum is carried out, sums that share no index are separated, summation indices get names by a fixed
 rule, an exponential of a sum becomes a product. Two expressions with the same terms are equal. Otherwise what is left
-is brought over a common denominator, and the same is asked of the numerator. Each rule is an identity wherever the
+is brought over a common denominator, and the same is asked of the numerator; last, of what stands under one sum. Each rule is an identity wherever the
 denominators are not zero, so "zero" is a proof; what is not recognised as zero counts as not proved.
 """
 
@@ -22,8 +22,8 @@ from sympy import (
     Sum,
     Symbol,
     exp,
-    expand,
     expand_log,
+    expand_mul,
     fraction,
     log,
     sympify,
@@ -48,7 +48,34 @@ def residual(expression):
     if left == 0:
         return S.Zero
     numerator, _ = fraction(together(left))
-    return S.Zero if canonical(numerator) == 0 else left
+    if canonical(numerator) == 0:
+        return S.Zero
+    uppers = {upper for inner in left.atoms(Sum) for _, _, upper in inner.limits}
+    names = {name for inner in left.atoms(Sum) for name, _, _ in inner.limits}
+    for size in sorted((upper for upper in uppers if not upper.free_symbols & names), key=str):
+        summand, rest = under_one_sum(left, size)
+        if summand != 0 and rest != left and residual(summand) == 0:
+            return residual(rest)
+    return left
+
+
+def under_one_sum(expression, size):
+    """Gather all sums of one size into one; return what stands under it for one value of its index, and the rest."""
+    index = Dummy("n", integer=True, positive=True)
+    summand = rest = S.Zero
+    for term in Add.make_args(expression):
+        sums = [factor for factor in Mul.make_args(term) if isinstance(factor, Sum)]
+        found = [(one, limit) for one in sums for limit in one.limits if limit[2] == size]
+        if found:
+            one, outer = found[0]
+            inner = [limit for limit in one.limits if limit != outer]
+            body = Sum(one.function, *inner) if inner else one.function
+            summand += term / one * body.xreplace({outer[0]: index})
+        elif size in Mul.make_args(term):  # a constant, as many times
+            summand += term / size
+        else:
+            rest += term
+    return summand, rest
 
 
 def canonical(expression):
@@ -124,7 +151,7 @@ def assemble(term):
     for group in groups(inside, bounds):
         within = [factor for factor in inside if factor.free_symbols & group]
         outside *= one_sum(Mul(*within), {index: bounds[index] for index in group})
-    return expand(outside)
+    return expand_mul(outside)
 
 
 def without_deltas(term):
@@ -213,7 +240,7 @@ def one_sum(body, bounds):
 
 def nested(body, limits):
     """Sum over the limits, the first outermost."""
-    return Sum(body, *reversed(limits)) if limits else body
+    return Sum(body, *reversed(list(limits))) if limits else body
 
 
 def named(body):

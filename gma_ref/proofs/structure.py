@@ -5,11 +5,12 @@ from sympy import Integer, Sum
 from .claim import proves
 from .memory import AFFINITY, WEIGHT, affinity, eps, gamma_k, gamma_q, weight
 from .memory_gradients import SOFTMAX_K, SOFTMAX_Q, mass, slot
+from .routing import softmax
 from .steps import Bounded, Equal, Positive
 from .symbols import Apart, Definition, K, N, UpTo, array, c, ell, fresh, i, j, k, n, r, total
 
 vector, kept = array("b"), array("b", nonnegative=True)
-mean_weight = array("w", positive=True)
+mean_weight, share, held = array("w", positive=True), array("h", positive=True), array("M", positive=True)
 SIMPLEX = [SOFTMAX_Q, SOFTMAX_K]
 
 
@@ -108,3 +109,30 @@ def effective_number_of_slots():
         Equal("pairs", pairs, shares, "the square of a sum is a sum over pairs"),
         Bounded("at least", 1 / K, shares, total((mass[k] / N - 1 / K) ** 2, k), "equal shares make it smallest"),
     ]
+
+
+def share_of(key, component):
+    """Return the share of a slot that a key holds; ε holds the rest."""
+    other, size = fresh(n)
+    return gamma_k[key, component] / (Sum(gamma_k[other, component], (other, 1, size)) + eps)
+
+
+SHARE, READ = Definition(share[j, k], share_of), Definition(mean_weight[i, k], softmax)
+
+
+@proves("B7", "K slots give the right keys a total weight of at most K", where=[SHARE, READ],
+        assumptions=["Keys are numbered so that the right key of query i is key i, a different one for each query.",
+                     "M is Z + ε, and w the weights of the slot means (S5): any weights that sum to 1."])  # fmt: skip
+def capacity():
+    """Bound the diagonal of the weights by what the slots hold."""
+    whole = total(gamma_q[i, ell] * held[ell], ell)
+    read = gamma_q[i, k] * held[k] / whole
+    others = total(mean_weight[i, r] * Apart(k, r), r)
+    by_stabilizer = eps / (total(gamma_k[n, k], n) + eps)
+    gap = total(by_stabilizer, k) + total(others * share[i, k], i, k)
+    return [
+        Equal("weight", total(gamma_q[i, k] * gamma_k[i, k], k) / whole, total(read * (gamma_k[i, k] / held[k]), k),
+              "a weight is a read of the shares that its key holds"),
+        Equal("shares", total(share[i, k], i), 1 - by_stabilizer, "all keys together hold less than one slot each"),
+        Bounded("capacity", total(mean_weight[i, k] * share[i, k], i, k), K, gap, "summed over the right keys"),
+    ]  # fmt: skip
