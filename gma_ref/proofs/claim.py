@@ -36,13 +36,15 @@ class Claim:
     Attributes
     ----------
     label : str
-        The label of its row in the ledger.
+        Its name: the label of its row in the ledger.
     title : str
         What it says, in words.
     scope : str
         ``"any size"``: proved with symbols for N, K, d_r, d_v. ``"fixed size"``: see `sizes`.
     sizes : str
         The sizes for which a claim of fixed size is proved.
+    row : str
+        The row of the ledger that it belongs to: its label, unless one row has several claims.
     assumptions : tuple of str
         What is taken for granted, in words.
     definitions : tuple of Definition
@@ -58,6 +60,7 @@ class Claim:
     definitions: tuple[Definition, ...]
     build: Callable[[], list[Step]] = field(repr=False)
     sizes: str = ""
+    row: str = ""
 
     @property
     def steps(self):
@@ -118,13 +121,13 @@ def _steps(build):
     return tuple(build())
 
 
-def proves(label, title, *, scope=ANY, sizes="", assumptions=(), where=()):
+def proves(label, title, *, scope=ANY, sizes="", row=None, assumptions=(), where=()):
     """Register the function below, which returns the steps of a proof, as the proof of the equation `label`."""
 
     def register(build):
         if label in _BUILDERS:
             raise ValueError(f"two proofs of {label}")
-        _BUILDERS[label] = Claim(label, title, scope, tuple(assumptions), tuple(where), build, sizes)
+        _BUILDERS[label] = Claim(label, title, scope, tuple(assumptions), tuple(where), build, sizes, row or label)
         return build
 
     return register

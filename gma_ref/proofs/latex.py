@@ -31,8 +31,19 @@ class Printer(LatexPrinter):
     def _print_OneMatrix(self, expr):
         return rf"\mathbf{{1}}_{{{self._print(expr.shape[0])}}}"
 
+    def mark(self, relation, expr):
+        """Return 1{a relation b}."""
+        one, other = map(self._print, expr.args[:2])
+        return rf"\mathbf{{1}}\{{{one} {relation} {other}\}}"
+
     def _print_KroneckerDelta(self, expr, exp=None):
-        return rf"\mathbf{{1}}\{{{'='.join(map(self._print, expr.indices))}\}}"
+        return self.mark("=", expr)
+
+    def _print_Apart(self, expr, exp=None):
+        return self.mark(r"\ne", expr)
+
+    def _print_UpTo(self, expr, exp=None):
+        return self.mark(r"\le", expr)
 
     def _print_Partial(self, expr):
         expression, variable = expr.args

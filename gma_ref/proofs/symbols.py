@@ -8,20 +8,32 @@ decides with the long form.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sympy import Dummy, Expr, Indexed, IndexedBase, Integral, MatrixSymbol, Sum, Symbol, diff, symbols
+from sympy import (
+    Dummy,
+    Expr,
+    Function,
+    Indexed,
+    IndexedBase,
+    Integer,
+    Integral,
+    MatrixSymbol,
+    Sum,
+    diff,
+    symbols,
+)  # fmt: skip
 from sympy.matrices.expressions.matexpr import MatrixElement
 
 from .latex import latex, relation
 
-K, N, d_r, d_v = symbols("K N d_r d_v", integer=True, positive=True)
+K, N, d_r, d_v, d_model = symbols("K N d_r d_v d_model", integer=True, positive=True)
 
 i, j, n = symbols("i j n", integer=True, positive=True)  # tokens
 k, ell = symbols("k ell", integer=True, positive=True)  # components
 r = Dummy("j", integer=True, positive=True)  # a component that the paper calls j, where no token is called so
 m, p = symbols("m p", integer=True, positive=True)  # routing dimensions
-c = Symbol("c", integer=True, positive=True)  # value dimensions
+a, c = symbols("a c", integer=True, positive=True)  # dimensions of the model, of the values
 
-RANGE = {i: N, j: N, n: N, k: K, ell: K, r: K, m: d_r, p: d_r, c: d_v}
+RANGE = {i: N, j: N, n: N, k: K, ell: K, r: K, m: d_r, p: d_r, c: d_v, a: d_model}
 
 
 def array(name, **assumptions):
@@ -73,8 +85,49 @@ class Partial(Expr):
         return True
 
     def take(self):
-        """Differentiate."""
-        return diff(*self.args)
+        """Differentiate, with summation indices that differ from those of the variable."""
+        expression, variable = self.args
+        return diff(renamed(expression), variable)
+
+
+def renamed(node):
+    """Give every summation index a name of its own."""
+    if not node.has(Sum):
+        return node
+    if isinstance(node, Sum):
+        body, *limits = node.args
+        names = {index: Dummy(index.name, integer=True, positive=True) for index, _, _ in limits}
+        limits = [(names[index], lower, upper.xreplace(names)) for index, lower, upper in limits]
+        return Sum(renamed(body).xreplace(names), *limits)
+    return node.func(*map(renamed, node.args))
+
+
+class UpTo(Function):
+    """1 if the first index is at most the second, else 0: a key that a causal query may see."""
+
+    nargs = 2
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, index, end):
+        """Decide it for numbers."""
+        if index.is_Integer and end.is_Integer:
+            return Integer(index <= end)
+        return None
+
+
+class Apart(Function):
+    """1 if the two indices differ, else 0."""
+
+    nargs = 2
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, one, other):
+        """Decide it for numbers, and for an index and itself."""
+        if one == other:
+            return Integer(0)
+        return Integer(1) if one.is_Integer and other.is_Integer else None
 
 
 def unfold(expression, definitions):
