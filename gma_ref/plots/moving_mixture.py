@@ -14,7 +14,7 @@ SYMBOLS = ("circle", "x-thin", "diamond", "cross-thin")
 PANEL, GAP = 320, 60  # pixels
 
 
-def moving_components(paths, points, groups, labels, *, notes=None, side=3.2, resolution=41, start=None):
+def moving_components(paths, points, groups, labels, *, notes=None, side=3.2, resolution=65, start=None):
     """Show how the components of mixtures in two dimensions move: the slider chooses the step.
 
     Each panel shows the points, the means as numbers, and by its shade the component that is the most responsible at
