@@ -130,7 +130,7 @@ def score_difference_bound(mixture, radius):
     offset = np.linalg.norm(pull[..., :, None, :] - pull[..., None, :, :], axis=-1)
     used = active(mixture)
     pairs = used[..., :, None] & used[..., None, :]
-    return np.where(pairs, radius * slope + offset, 0).max(axis=(-2, -1))
+    return np.where(pairs, radius * slope + offset, 0).max(axis=-1).max(axis=-1)
 
 
 def active(mixture):

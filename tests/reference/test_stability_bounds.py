@@ -100,8 +100,7 @@ def test_no_two_points_of_the_ball_beat_a_bound(mixture, seed):
 
 
 @given(mixtures(kinds=("equal",)))
-def test_bounds_with_the_true_difference_hold_and_are_nearly_reached(mixture):
-    # with the D of the pair, two components alone reach L2-L4; more components stay below
+def test_bounds_with_the_true_difference_hold(mixture):
     pull = mixture.mu / mixture.variance
     D = max(np.linalg.norm(a - b) for a, b in combinations(pull, 2))
     found = {name: greatest(lambda x, name=name: norms(jacobian_at(x, mixture))[name], mixture, 50.0, rounds=1)
@@ -116,7 +115,7 @@ def test_two_components_reach_more_than_99_percent(mixture):
     # wherever the priors put the tie, the optimiser finds it
     D = np.linalg.norm((mixture.mu[0] - mixture.mu[1]) / mixture.variance[0])
     for name, limit in {"component": D / 4, "l1": D / 2, "l2": D / math.sqrt(8)}.items():
-        assert greatest(lambda x, name=name: norms(jacobian_at(x, mixture))[name], mixture, 50.0) >= 0.99 * limit
+        assert greatest(lambda x, name=name: norms(jacobian_at(x, mixture))[name], mixture, 1e4) >= 0.99 * limit
 
 
 # All of space: B6
@@ -258,8 +257,10 @@ def test_hull_is_that_of_linear_programming(seed):
     outside = inside + (inside - corners.mean(axis=0)) * 3 + rng.normal(size=d)
     for point in (inside, corners[0], corners.mean(axis=0), outside):
         # λ ≥ 0, Σλ = 1, Σ λ a = the point: feasible or not
-        constraints = np.vstack([corners.T, np.ones(n)])
-        done = optimize.linprog(np.zeros(n), A_eq=constraints, b_eq=[*point, 1], bounds=(0, None))
+        seen = corners - point  # in units of each coordinate: the solver's tolerance has none
+        seen = seen / np.maximum(np.abs(seen).max(axis=0), 1e-300)
+        constraints = np.vstack([seen.T, np.ones(n)])
+        done = optimize.linprog(np.zeros(n), A_eq=constraints, b_eq=[*np.zeros(d), 1], bounds=(0, None))
         weights, distance = hull_weights(point, corners)
         assert (weights >= 0).all()
         assert_allclose(weights.sum(), 1, rtol=1e-12)
