@@ -21,8 +21,10 @@ class Equation:
         The test that fails when the function is wrong, as pytest names it.
     chapter : str or None
         The page and anchor where it is explained, or None while that chapter is to be written.
-    proof, pytorch : str or None
-        The machine-checked proof and the PyTorch function, where they exist.
+    proof : str or None
+        The function that states the machine-checked proof, as a dotted name; None where the test alone checks it.
+    pytorch : str or None
+        The PyTorch function, where it exists.
     """
 
     label: str
@@ -35,9 +37,11 @@ class Equation:
     pytorch: str | None = None
 
 
-def _row(label, status, name, function, test, chapter=None, **more):
+def _row(label, status, name, function, test, chapter=None, proof=None, **more):
     anchor = f"book/{chapter}#eq-{label.lower()}" if chapter else None
-    return Equation(label, status, name, f"gma_ref.reference.{function}", f"tests/reference/{test}", anchor, **more)
+    proof = proof and f"gma_ref.proofs.{proof}"
+    function, test = f"gma_ref.reference.{function}", f"tests/reference/{test}"
+    return Equation(label, status, name, function, test, anchor, proof, **more)
 
 
 DOT_PRODUCT = "routing/dot_product_attention"
@@ -56,9 +60,11 @@ EQUATIONS = (
     _row("1", "given", "dot-product attention", "attention.scaled_dot_product_attention",
          "test_attention.py::test_dot_product_attention_is_the_slow_loop", DOT_PRODUCT),
     _row("2", "inferred", "component density", "mixture.log_density",
-         "test_mixture.py::test_log_density_is_the_exact_one", MIXTURE),
+         "test_mixture.py::test_log_density_is_the_exact_one", MIXTURE,
+         proof="routing.density_has_mass_one"),
     _row("3", "given", "responsibilities", "mixture.responsibilities",
-         "test_mixture.py::test_responsibilities_are_the_exact_ones", MIXTURE),
+         "test_mixture.py::test_responsibilities_are_the_exact_ones", MIXTURE,
+         proof="routing.responsibilities_are_a_softmax"),
     _row("4", "given", "projections", "attention.project",
          "test_attention.py::test_project_is_three_products", INPUTS),
     _row("R1", "ours", "the two routings share one mixture", "mixture.responsibilities",
@@ -66,39 +72,53 @@ EQUATIONS = (
     _row("5", "given", "write", "memory.write_memory",
          "test_memory.py::test_write_is_the_slow_loop", MEMORY),
     _row("6", "given", "write, one slot", "memory.write_memory",
-         "test_memory.py::test_each_slot_sums_its_values", MEMORY),
+         "test_memory.py::test_each_slot_sums_its_values", MEMORY,
+         proof="memory.write_by_slots"),
     _row("7", "given", "read", "attention.gaussian_mixture_attention",
-         "test_attention.py::test_output_is_the_exact_one", MEMORY),
+         "test_attention.py::test_output_is_the_exact_one", MEMORY,
+         proof="memory.order_of_products"),
     _row("8", "given", "read, one token", "memory.read_memory",
-         "test_memory.py::test_read_is_the_slow_loop", MEMORY),
+         "test_memory.py::test_read_is_the_slow_loop", MEMORY,
+         proof="memory.read_by_tokens"),
     _row("9", "given", "implied weights", "attention.attention_weights",
-         "test_attention.py::test_weights_are_the_exact_ones", IMPLIED),
+         "test_attention.py::test_weights_are_the_exact_ones", IMPLIED,
+         proof="memory.weights_sum"),
     _row("10", "given", "output as attention", "attention.gaussian_mixture_attention",
-         "test_attention.py::test_output_is_weights_times_values", IMPLIED),
+         "test_attention.py::test_output_is_weights_times_values", IMPLIED,
+         proof="memory.output_is_attention"),
     _row("11", "given", "affinity", "attention.affinity",
-         "test_attention.py::test_affinity_is_the_overlap_of_responsibilities", IMPLIED),
+         "test_attention.py::test_affinity_is_the_overlap_of_responsibilities", IMPLIED,
+         proof="memory.fewer_multiplications"),
     _row("12", "inferred", "routing cost", "cost.routing_cost",
          "test_cost.py::test_cost_counts_the_operations_of_a_slow_loop", COST),
     _row("R2", "ours", "routing storage", "cost.routing_storage",
          "test_cost.py::test_storage_counts_the_arrays", COST),
     _row("5b", "inferred", "prefix memory", "memory.prefix_memory",
-         "test_memory.py::test_prefix_memory_is_a_write_of_each_prefix", CAUSAL),
+         "test_memory.py::test_prefix_memory_is_a_write_of_each_prefix", CAUSAL,
+         proof="causal.prefix_memory_is_a_running_sum"),
     _row("8b", "given", "causal read", "attention.causal_read",
-         "test_attention.py::test_causal_output_is_the_exact_one", CAUSAL),
+         "test_attention.py::test_causal_output_is_the_exact_one", CAUSAL,
+         proof="causal.causal_order_of_products"),
     _row("9b", "inferred", "causal weights", "attention.attention_weights",
-         "test_attention.py::test_weights_are_the_exact_ones", CAUSAL),
+         "test_attention.py::test_weights_are_the_exact_ones", CAUSAL,
+         proof="causal.causal_weights_sum"),
     _row("10b", "inferred", "causal output as attention", "attention.gaussian_mixture_attention",
-         "test_attention.py::test_causal_output_is_weights_times_values", CAUSAL),
+         "test_attention.py::test_causal_output_is_weights_times_values", CAUSAL,
+         proof="causal.causal_output_is_attention"),
     _row("R3", "ours", "causal weights as a lower triangle", "attention.attention_weights",
-         "test_attention.py::test_causal_weights_are_a_normalised_lower_triangle", CAUSAL),
+         "test_attention.py::test_causal_weights_are_a_normalised_lower_triangle", CAUSAL,
+         proof="causal.causal_weights_are_a_triangle"),
     _row("14", "given", "variances", "mixture.GaussianMixture.from_unconstrained",
-         "test_mixture.py::test_unconstrained_parameters_give_the_exact_mixture", INPUTS),
+         "test_mixture.py::test_unconstrained_parameters_give_the_exact_mixture", INPUTS,
+         proof="softmax.variance_of_omega"),
     _row("15", "given", "priors", "mixture.GaussianMixture.from_unconstrained",
-         "test_mixture.py::test_unconstrained_parameters_give_the_exact_mixture", INPUTS),
+         "test_mixture.py::test_unconstrained_parameters_give_the_exact_mixture", INPUTS,
+         proof="softmax.priors_on_the_simplex"),
     _row("16", "inferred", "scores", "mixture.scores",
-         "test_mixture.py::test_scores_are_the_exact_ones", MIXTURE),
+         "test_mixture.py::test_scores_are_the_exact_ones", MIXTURE,
+         proof="routing.score_is_a_logarithm"),
     _row("13", "inferred", "what is trained, by the loss alone", "gradients.gaussian_mixture_attention_vjp",
-         "test_gradients.py::test_gradients_are_the_exact_ones"),
+         "test_gradients.py::test_gradients_are_the_exact_ones", LEARNING),
     _row("17", "given", "softmax Jacobian", "score_gradients.softmax_jacobian",
          "test_gradients.py::test_softmax_jacobian_is_the_change_of_the_softmax"),
     _row("17b", "given", "self-sensitivity", "score_gradients.softmax_jacobian",
@@ -120,7 +140,7 @@ EQUATIONS = (
     _row("G6", "ours", "read and write, backwards", "memory_gradients.read_memory_vjp",
          "test_gradients.py::test_read_backwards_is_the_change_of_the_read"),
     _row("G7", "ours", "Mahalanobis trace trap", "trace_trap.batch_mahalanobis",
-         "test_trace_trap.py::test_distances_are_those_of_the_estimated_covariance"),
+         "test_trace_trap.py::test_distances_are_those_of_the_estimated_covariance", LEARNING),
     _row("B2", "ours", "bounded score gradients", "memory_gradients.routing_vjp",
          "test_gradients.py::test_gradients_that_reach_the_scores_are_g6_followed_by_eq_18"),
     _row("S1", "ours", "row sums of the weights", "attention.attention_weights",

@@ -6,14 +6,14 @@ from . import claims
 
 
 def main():
-    """Print one line per claim."""
-    start = time.perf_counter()
+    """Print one line per claim, with the time of the processor, which other programs do not lengthen."""
+    start = time.process_time()
     for one in claims():
-        begin = time.perf_counter()
+        begin = time.process_time()
         one.check()
-        seconds = time.perf_counter() - begin
+        seconds = time.process_time() - begin
         print(f"{one.label:<5}{one.reach():<48}{seconds:6.2f} s  {one.title}", flush=True)
-    print(f"{len(claims())} claims, {time.perf_counter() - start:.1f} s")
+    print(f"{len(claims())} claims, {time.process_time() - start:.1f} s")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ READ = [Definition(weight[i, k], weight_of_mean), Definition(output[i, c], mixed
 
 
 @proves("B1", "The Jacobian of the read is a covariance", where=READ,
-        assumptions=["M is Z + ε, m' the slot means, u the gradient of a score in the query; the memory is fixed."])  # fmt: skip
+        assumptions=["The memory is fixed. M is Z + ε, m' the slot means, u the gradient of a score."])  # fmt: skip
 def read_jacobian():
     """Chain the softmax over the slots with the gradients u of the scores."""
     mean_of_slope = total(weight[i, ell] * slope[ell, m], ell)
@@ -86,7 +86,7 @@ def best_constant():
 
 
 @proves("B6", "Two components, one broader in every coordinate: a bound for every token",
-        assumptions=["The precision of ℓ is above that of k by e > 0 in every coordinate, and by at most β."])  # fmt: skip
+        assumptions=["The precision of ℓ exceeds that of k by e in every coordinate, 0 < e ≤ β."])  # fmt: skip
 def pair_of_comparable_components():
     """Complete the square in the difference of two scores."""
     precision, excess = array("p", positive=True), array("e", positive=True)
@@ -112,7 +112,7 @@ def pair_of_comparable_components():
 
 
 @proves("B5", "Two scores along a ray: the algebra that decides who wins far out",
-        assumptions=["The determinants and priors are in the constant. Who wins for which direction is argued in the text."])  # fmt: skip
+        assumptions=["Determinants and priors are left out: they do not change along the ray."])  # fmt: skip
 def along_a_ray():
     """Put x = t·h into two scores and their gradients."""
     here, other = array("p", positive=True), array("q", positive=True)
@@ -125,9 +125,10 @@ def along_a_ray():
     quadratic = -(far**2) / 2 * total((here[m] - other[m]) * direction[m] ** 2, m)
     linear = far * total((here[m] * mean_k[m] - other[m] * mean_l[m]) * direction[m], m)
     constant = total(other[m] * mean_l[m] ** 2 - here[m] * mean_k[m] ** 2, m) / 2
+    fixed = here[m] * mean_k[m] - other[m] * mean_l[m]
     apart = -here[m] * (far * direction[m] - mean_k[m]) + other[m] * (far * direction[m] - mean_l[m])
     return [
-        Equal("gradients", apart, -far * (here[m] - other[m]) * direction[m] + here[m] * mean_k[m] - other[m] * mean_l[m],
+        Equal("gradients", apart, -far * (here[m] - other[m]) * direction[m] + fixed,
               "they part in proportion to t, where the precisions differ along h"),
         Equal("scores", scored(here, mean_k) - scored(other, mean_l), quadratic + linear + constant,
               "the squares decide; where they are equal along h, the means do"),

@@ -99,7 +99,7 @@ class Claim:
         """Display the proof in a notebook: assumptions, definitions, then each step and its reason."""
         from IPython.display import Markdown, Math, display
 
-        display(Markdown(f"**{self.title}.** {self.reach()} " + " ".join(self.assumptions)))
+        display(Markdown(f"**{self.title}** ({self.reach()}). " + " ".join(self.assumptions)))
         if self.definitions:
             display(Markdown("Where"))
         for definition in self.definitions:
@@ -109,8 +109,8 @@ class Claim:
             display(Math(step.latex()))
 
     def reach(self):
-        """Say in a sentence how far the proof reaches."""
-        return "Proved for any size." if self.scope == ANY else f"Proved for a fixed size: {self.sizes}."
+        """Say how far the proof reaches."""
+        return f"proved for {self.sizes or self.scope}"
 
     def _repr_latex_(self):
         return self.statement._repr_latex_()

@@ -3,8 +3,9 @@
 An expression becomes a sum of terms, each a product of factors under summation signs. Then, term by term: a Kronecker
 delta under its own sum is carried out, sums that share no index are separated, summation indices get names by a fixed
 rule, an exponential of a sum becomes a product. Two expressions with the same terms are equal. Otherwise what is left
-is brought over a common denominator, and the same is asked of the numerator; last, of what stands under one sum. Each rule is an identity wherever the
-denominators are not zero, so "zero" is a proof; what is not recognised as zero counts as not proved.
+is brought over a common denominator, and the same is asked of the numerator; last, of what stands under one sum. Each
+rule is an identity wherever the denominators are not zero, so "zero" is a proof; what is not recognised as zero counts
+as not proved.
 """
 
 from itertools import permutations, product

@@ -3,9 +3,25 @@
 from itertools import product
 
 import numpy as np
-from sympy import Dummy, Indexed, lambdify, sympify
+from sympy import Dummy, IndexedBase, Product, Sum, Symbol, exp, lambdify, log, sympify
 
 from .symbols import RANGE, unfold
+
+MARKS = {
+    "KroneckerDelta": lambda one, other: one == other,
+    "Apart": lambda one, other: one != other,
+    "UpTo": lambda one, other: one <= other,
+}
+
+
+class FromOne:
+    """An array whose indices count from 1, as in the formulas."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def __getitem__(self, place):
+        return self.values[tuple(index - 1 for index in place) if isinstance(place, tuple) else place - 1]
 
 
 def evaluate(expression, over, sizes, arrays, definitions=(), **scalars):
@@ -31,13 +47,15 @@ def evaluate(expression, over, sizes, arrays, definitions=(), **scalars):
     ndarray
     """
     whole = unfold(sympify(expression), definitions)
-    names = {symbol: scalars[symbol.name] for symbol in whole.free_symbols if symbol.name in scalars}
-    whole = whole.subs(sizes).doit().subs(names)
+    whole = whole.replace(Product, lambda body, *limits: exp(Sum(log(body), *limits)))  # lambdify knows no Product
+    known = sizes | {symbol: scalars[symbol.name] for symbol in whole.free_symbols if symbol.name in scalars}
+    bases = {base: IndexedBase(f"array{number}") for number, base in enumerate(whole.atoms(IndexedBase))}
+    plain = {dummy: Symbol(f"index{number}", integer=True) for number, dummy in enumerate(whole.atoms(Dummy))}
+    names = [plain.get(index, index) for index in over]
+    function = lambdify([*names, *known, *bases.values()], whole.xreplace(bases | plain), modules=[MARKS, "math"])
+    given = [*known.values(), *(FromOne(arrays[base]) for base in bases)]
     axes = [sizes[RANGE[index]] for index in over]
     values = np.empty(axes)
     for place in product(*map(range, axes)):
-        one = whole.subs({index: number + 1 for index, number in zip(over, place, strict=True)}).doit()
-        entries = {entry: Dummy() for entry in one.atoms(Indexed)}
-        given = [arrays[entry.base][tuple(int(number) - 1 for number in entry.indices)] for entry in entries]
-        values[place] = lambdify(list(entries.values()), one.xreplace(entries))(*given)
+        values[place] = function(*(index + 1 for index in place), *given)
     return values

@@ -151,7 +151,7 @@ def bounded_score_gradients():
         Equal("of the output", Partial(output[i, c], score_q[i, k]), weight[i, k] * (mean[k, c] - output[i, c]),
               "a softmax whose weights are w"),
         Equal("of the loss", Partial(loss, score_q[i, k]),
-              total(weight[i, k] * upstream[i, c] * (mean[k, c] - output[i, c]), c), "no division by D, which may be ε"),
+              total(weight[i, k] * upstream[i, c] * (mean[k, c] - output[i, c]), c), "nothing is divided by D"),
     ]  # fmt: skip
 
 
@@ -162,10 +162,11 @@ def output_through_a_key():
     overlap = total(gamma_q[i, r] * gamma_k[j, r], r)
     weight_of_key = sees[i, j] * overlap / denominator[i]
     moved = total(Partial(output[i, c], score_k[j, k]) * slope[k, m], k)
+    own = total(gamma_k[j, k] * slope[k, m], k)
     shared = total(gamma_q[i, k] * gamma_k[j, k] * slope[k, m], k) / overlap
     return [
         Equal("scores", Partial(output[i, c], score_k[j, k]), gap * gamma_k[j, k] * (gamma_q[i, k] - overlap),
               "the value's distance from the output, times a centred responsibility"),
-        Equal("key", moved, weight_of_key * (value[j, c] - output[i, c]) * (shared - total(gamma_k[j, k] * slope[k, m], k)),
+        Equal("key", moved, weight_of_key * (value[j, c] - output[i, c]) * (shared - own),
               "two averages of the slopes u of the scores differ by at most D"),
     ]  # fmt: skip

@@ -110,7 +110,7 @@ def length_bound():
 )
 def bounds_are_reached():
     """Put the midpoint of two means into the Jacobian."""
-    p1, p2, distance1, distance2, weight = symbols("p_1 p_2 a_1 a_2 g", real=True)
+    p1, p2, distance1, distance2 = symbols("p_1 p_2 a_1 a_2", real=True)
     here = Matrix([0, 0])
     means = [Matrix([distance1, distance2]), Matrix([-distance1, -distance2])]
     precisions = Matrix([[p1, 0], [0, p2]])
@@ -133,7 +133,7 @@ def difference_of_gradients():
     shared = array("q", positive=True)
     equal = shared[m] * (mu[k, m] - x[i, m]) - shared[m] * (mu[r, m] - x[i, m])
     return [
-        Equal("equal covariances", equal, shared[m] * (mu[k, m] - mu[r, m]), "the token drops out: the bound is global"),
+        Equal("equal covariances", equal, shared[m] * (mu[k, m] - mu[r, m]), "the token drops out"),
         Equal("difference", gradient[k, m] - gradient[r, m], apart + fixed,
               "a part that grows with R, and one that does not"),
     ]  # fmt: skip

@@ -38,9 +38,10 @@ def rank_at_most_k():
     routed = total(affinity[i, n], n) + eps
     past = Sum(affinity[i, n], (n, 1, i)) + eps
     left_of_cut = Sum(affinity[i, j] / past * vector[j], (j, 1, ell))
+    through_slots = total(gamma_q[i, k] * total(gamma_k[j, k] * vector[j], j), k)
     held = Sum(gamma_k[j, k] * vector[j], (j, 1, ell))
     return [
-        Equal("affinity", total(affinity[i, j] * vector[j], j), total(gamma_q[i, k] * total(gamma_k[j, k] * vector[j], j), k),
+        Equal("affinity", total(affinity[i, j] * vector[j], j), through_slots,
               "the vector enters through K sums, so the image has at most K dimensions"),
         Equal("same rank", routed * weight[i, j], affinity[i, j], "rows are only scaled"),
         Positive("by a positive number", routed, "so scaling loses no rank"),
@@ -62,7 +63,7 @@ def full_rank_when_causal():
 
 
 @proves("S3", "The slots hold as many keys as take part", where=[SOFTMAX_K],
-        assumptions=["b is 1 for a key that takes part and 0 for a masked one; causally, for a key up to the query."])  # fmt: skip
+        assumptions=["b is 1 for a key that takes part, 0 for one that is masked or comes later."])  # fmt: skip
 def mass_counts_keys():
     """Sum the normaliser over the slots."""
     return [Equal("count", total(kept[j] * gamma_k[j, k], j, k), total(kept[j], j), "each key spreads a mass of 1")]
