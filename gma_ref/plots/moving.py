@@ -14,7 +14,9 @@ from gma_ref.plots.palette import CARD, EDGE, FAINT, INK
 __all__ = ["Moving"]
 
 SITE = "GMA_REF_MOVING_FOR_SITE"  # set while the site is built
-CONFIG = {"displayModeBar": False, "typesetMath": False, "scrollZoom": False}
+CONFIG = {"displayModeBar": False, "scrollZoom": False}
+# Notebooks see to their width themselves, and MathJax is the page's own.
+SITE_CONFIG = CONFIG | {"responsive": True, "typesetMath": False}
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', sans-serif"
 AXIS = {
     "fixedrange": True,  # a finger on the picture scrolls the page
@@ -49,7 +51,8 @@ class Moving:
     traces : list of dict
         What is drawn, as Plotly has it: each with its ``type``, and all that never changes.
     frames : list of list of dict
-        For each step of the slider, what it changes in each trace.
+        For each step of the slider, what it changes in each trace. What one step changes, every step must set: readers
+        may come to it from any other.
     labels : list of str
         For each step, what the slider stands at: a word, a number with its unit.
     slider : str
@@ -79,6 +82,8 @@ class Moving:
         _fits("notes", notes or labels, "frame", frames)
         for changes in frames:
             _fits("a frame", changes, "trace", traces)
+            if [set(change) for change in changes] != [set(change) for change in frames[0]]:
+                raise ValueError("every frame must set the same properties of a trace as the first frame does")
         if not 0 <= start < len(frames):
             raise ValueError(f"start must be one of the {len(frames)} frames, got {start}")
         self.labels, self.slider, self.start = list(labels), slider, start
@@ -107,13 +112,13 @@ class Moving:
             "data": picture["data"],
             "layout": picture["layout"],
             "frames": picture["frames"],
-            "config": CONFIG | {"responsive": True},  # notebooks see to their width themselves
+            "config": SITE_CONFIG,
             "labels": self.labels,
             "notes": self.notes,
             "slider": self.slider,
             "start": self.start,
         }
-        text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+        text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
         return f'<script type="application/json" class="moving-content">{text}</script>'
 
     def _ipython_display_(self):

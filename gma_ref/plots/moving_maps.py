@@ -15,8 +15,8 @@ __all__ = ["moving_matrices", "moving_regions", "moving_triangle"]
 
 TONES = (PALETTE["mem"].light, "#3d4757", "#d6b6f2")  # far apart also in grey
 PIXELS = 300
-GREENS = [mix(PALETTE["val"].light, "#ffffff", share) for share in (0.15, 0.35, 0.6)]
-BLUE, PURPLE = PALETTE["query"].light, PALETTE["mem"].light
+BLUE, GREEN, PURPLE = (PALETTE[symbol].light for symbol in ("query", "val", "mem"))
+GREENS = [mix(GREEN, "#ffffff", share) for share in (0.15, 0.35, 0.6)]
 
 
 def moving_triangle(similarities, values, factors, *, start=0):
@@ -47,7 +47,7 @@ def moving_triangle(similarities, values, factors, *, start=0):
     names = [f"o<sub>{i + 1}</sub>" for i in range(count)]
     corners = {"type": "scatter", "mode": "lines+markers+text", "fill": "toself"}
     corners |= {"x": values[[0, 1, 2, 0], 0], "y": values[[0, 1, 2, 0], 1], "marker": {"size": 11}}
-    corners |= {"line": {"color": PALETTE["val"].light, "width": 1.5}, "fillcolor": GREENS[0] + "80"}
+    corners |= {"line": {"color": GREEN, "width": 1.5}, "fillcolor": mix(GREEN, "#ffffff", 0.08)}
     corners |= {"text": [f"v<sub>{j}</sub>" for j in (1, 2, 3)], "hoverinfo": "skip"}
     below = values[:, 1] < values[:, 1].mean()
     corners["textposition"] = np.where(below, "bottom center", "top center")
