@@ -100,7 +100,7 @@ def lipschitz_bounds(mixture: GaussianMixture, radius: float) -> dict[str, Float
     """
     B = score_gradient_bound(mixture, radius)
     D = np.where(active(mixture).sum(axis=-1) > 1, 2 * B, 0)
-    return {
+    bounds = {
         "score_gradient": B,
         "component": D / 4,
         "l1": D / 2,
@@ -108,6 +108,7 @@ def lipschitz_bounds(mixture: GaussianMixture, radius: float) -> dict[str, Float
         "l2_sharp": score_difference_bound(mixture, radius) / math.sqrt(8),
         "l2_global": global_l2_bound(mixture),
     }
+    return {name: np.asarray(bound) for name, bound in bounds.items()}
 
 
 def score_gradient_bound(mixture, radius):
