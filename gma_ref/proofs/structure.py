@@ -7,7 +7,7 @@ from .memory import AFFINITY, WEIGHT, affinity, eps, gamma_k, gamma_q, weight
 from .memory_gradients import SOFTMAX_K, SOFTMAX_Q, mass, slot
 from .routing import softmax
 from .steps import Bounded, Equal, Positive
-from .symbols import Apart, Definition, K, N, UpTo, array, c, ell, fresh, i, j, k, n, r, total
+from .symbols import Apart, Definition, K, N, UpTo, array, c, ell, fresh, i, j, k, n, total
 
 vector, kept = array("b"), array("b", nonnegative=True)
 mean_weight, share, held = array("w", positive=True), array("h", positive=True), array("M", positive=True)
@@ -19,7 +19,7 @@ SIMPLEX = [SOFTMAX_Q, SOFTMAX_K]
 def bounds_of_the_affinity():
     """Write 1 as the product of two sums of responsibilities."""
     routed = total(affinity[i, n], n)
-    unmatched = total(gamma_q[i, k] * gamma_k[j, r] * Apart(k, r), k, r)
+    unmatched = total(gamma_q[i, k] * gamma_k[j, ell] * Apart(k, ell), k, ell)
     return [
         Positive("above 0", affinity[i, j], "responsibilities are positive"),
         Bounded("at most 1", affinity[i, j], Integer(1), unmatched, "what the two put on different components"),
@@ -128,7 +128,7 @@ def capacity():
     """Bound the diagonal of the weights by what the slots hold."""
     whole = total(gamma_q[i, ell] * held[ell], ell)
     read = gamma_q[i, k] * held[k] / whole
-    others = total(mean_weight[i, r] * Apart(k, r), r)
+    others = total(mean_weight[i, ell] * Apart(k, ell), ell)
     by_stabilizer = eps / (total(gamma_k[n, k], n) + eps)
     gap = total(by_stabilizer, k) + total(others * share[i, k], i, k)
     return [
