@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import BrowserContext, sync_playwright
 
-from tools import browser, site_files, site_pages
+from tools import browser, site_files, site_memory, site_pages
 
 SUB_PATH = "/some/path/"
 PATIENCE = 120_000  # milliseconds: a busy machine is not a fault of the page
@@ -102,17 +102,15 @@ def visit(context: BrowserContext, base: str, name: str, themes: tuple[str, ...]
     return faults
 
 
-def look(base: str, names: list[str], screen: dict, themes: tuple[str, ...]) -> list[str]:
-    """Open the pages one after the other on one screen; they load in the first theme."""
+def look(base: str, names: list[str], screen: dict, themes: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Open the pages one after the other on one screen; they load in the first theme. Return (page, fault) pairs."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser.obtain(), args=browser.ARGUMENTS)
         context = chromium.new_context(viewport=screen, color_scheme=themes[0])
         context.set_default_timeout(PATIENCE)
-        faults = [
-            f"{name} at {screen['width']} px: {fault}" for name in names for fault in visit(context, base, name, themes)
-        ]
+        faults = [(name, fault) for name in names for fault in visit(context, base, name, themes)]
         chromium.close()
-    return faults
+    return [(name, f"at {screen['width']} px: {fault}") for name, fault in faults]
 
 
 def words(page: Path) -> set[str]:
@@ -142,14 +140,19 @@ def search(base: str, site: Path) -> list[str]:
 
 
 def check(site: Path, repository: Path) -> list[str]:
-    """Return all faults of the site."""
+    """Return all faults of the site; a page that looks as it did when no fault was found is not opened again."""
     faults = site_files.check(site, repository)
     pages = [*site_files.articles(site), site / "search.html"]
-    names = [page.relative_to(site).as_posix() for page in pages]
+    now = site_memory.fingerprints(site, [page.relative_to(site).as_posix() for page in pages])
+    before = site_memory.recall(site)
+    names = [name for name, fingerprint in now.items() if before.get(name) != fingerprint]
     with served(site) as base, ThreadPoolExecutor() as pool:
+        search_job = pool.submit(search, base, site)
         jobs = [pool.submit(look, base, names, screen, themes) for screen, themes in SCREENS]
-        jobs.append(pool.submit(search, base, site))
-        faults += [fault for job in jobs for fault in job.result()]
+        seen = [fault for job in jobs for fault in job.result()]
+        faults += [f"{name} {fault}" for name, fault in seen] + search_job.result()
+    site_memory.note(site, {name: now[name] for name in now.keys() - {name for name, _ in seen}})
+    print(f"Opened {len(names)} of {len(now)} pages: the others have not changed since they were found without fault.")
     return list(dict.fromkeys(faults))
 
 

@@ -2,7 +2,7 @@
 
 from sympy import Rational, Symbol, exp, sqrt, symbols
 
-from .claim import FIXED, proves
+from .claim import ALGEBRA, FIXED, proves
 from .routing import POSITIVE_VARIANCE, SCORE, SOFTMAX, gamma, mu, score, variance, x
 from .steps import Bounded, Equal
 from .symbols import Apart, At, Definition, Partial, array, ell, i, k, m, r, total
@@ -32,7 +32,11 @@ MIXTURE = [SOFTMAX, SCORE, GRADIENT, PRECISION]
 
 
 @proves(
-    "L1", "The score gradient, and what bounds it", assumptions=[POSITIVE_VARIANCE], where=[SCORE, GRADIENT, PRECISION]
+    "L1",
+    "The score gradient, and what bounds it",
+    scope=ALGEBRA,
+    assumptions=[POSITIVE_VARIANCE],
+    where=[SCORE, GRADIENT, PRECISION],
 )
 def score_gradient_in_a_ball():
     """Differentiate the score by its token, and split the gradient."""
@@ -47,7 +51,13 @@ def score_gradient_in_a_ball():
     ]  # fmt: skip
 
 
-@proves("L2", "The Jacobian of the responsibilities, one component", assumptions=[POSITIVE_VARIANCE], where=MIXTURE)
+@proves(
+    "L2",
+    "The Jacobian of the responsibilities, one component",
+    scope=ALGEBRA,
+    assumptions=[POSITIVE_VARIANCE],
+    where=MIXTURE,
+)
 def component_bound():
     """Differentiate a responsibility by the token, and centre."""
     average = total(gamma[i, ell] * gradient[ell, m], ell)
@@ -72,7 +82,7 @@ def point_between(component):
 BETWEEN_ENDS = Definition(slope[k], point_between)
 
 
-@proves("L3", "From one direction to the sum of all changes", where=[BETWEEN_ENDS, SOFTMAX],
+@proves("L3", "From one direction to the sum of all changes", scope=ALGEBRA, where=[BETWEEN_ENDS, SOFTMAX],
         assumptions=[BETWEEN, "Every point inside the interval; its ends by continuity."])  # fmt: skip
 def variance_bound():
     """Bound the mean distance by the variance, and the variance by the interval."""
@@ -91,7 +101,7 @@ def variance_bound():
     ]  # fmt: skip
 
 
-@proves("L4", "From the sum of all changes to their length",
+@proves("L4", "From the sum of all changes to their length", scope=ALGEBRA,
         assumptions=["The changes sum to 0: w⁺, what rises, and w⁻, what falls, have the same sum."])  # fmt: skip
 def length_bound():
     """Compare the sum of squares with the square of the sum."""
@@ -126,7 +136,7 @@ def bounds_are_reached():
     ]
 
 
-@proves("L5", "How far two score gradients are apart", where=[GRADIENT])
+@proves("L5", "How far two score gradients are apart", scope=ALGEBRA, where=[GRADIENT])
 def difference_of_gradients():
     """Collect what multiplies the token."""
     apart = -(precision[k, m] - precision[r, m]) * x[i, m]

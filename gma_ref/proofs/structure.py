@@ -2,7 +2,7 @@
 
 from sympy import Integer, Sum
 
-from .claim import proves
+from .claim import ALGEBRA, proves
 from .memory import AFFINITY, WEIGHT, affinity, eps, gamma_k, gamma_q, weight
 from .memory_gradients import SOFTMAX_K, SOFTMAX_Q, mass, slot
 from .routing import softmax
@@ -31,7 +31,10 @@ def bounds_of_the_affinity():
 
 
 @proves(
-    "S2", "Bidirectional weights have rank at most K; so have the causal ones left of a cut", where=[AFFINITY, WEIGHT]
+    "S2",
+    "Bidirectional weights have rank at most K; so have the causal ones left of a cut",
+    scope=ALGEBRA,
+    where=[AFFINITY, WEIGHT],
 )
 def rank_at_most_k():
     """Multiply by any vector: what comes out depends on K numbers."""
@@ -50,7 +53,7 @@ def rank_at_most_k():
     ]  # fmt: skip
 
 
-@proves("S2b", "Causal weights have full rank", row="S2", where=[AFFINITY])
+@proves("S2b", "Causal weights have full rank", scope=ALGEBRA, row="S2", where=[AFFINITY])
 def full_rank_when_causal():
     """Look at the diagonal and above it."""
     past = Sum(affinity[i, n], (n, 1, i)) + eps

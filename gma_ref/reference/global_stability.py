@@ -82,8 +82,8 @@ def background_bound(mixture: GaussianMixture) -> Float[Array, ...]:
 
     Notes
     -----
-    The variance of the gradients under γ is at most their second moment about that of a broadest component. Source:
-    this book.
+    The variance of the gradients under γ is at most their second moment about that of a broadest component, and the
+    sum over j is bounded as for B6. Source: this book.
     """
     return for_each_mixture(bound_by_the_broadest, mixture)
 

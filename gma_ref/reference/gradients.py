@@ -43,7 +43,7 @@ def gaussian_mixture_attention_vjp(
     eps_sigma: float = 1e-6,
     key_mask: Bool[Array, "... N_k"] | None = None,
 ) -> dict[str, Float[Array, ...]]:
-    r"""Backward pass of Gaussian Mixture Attention: Eqs. (18), (19), Appendix D.
+    r"""Backward pass of Gaussian Mixture Attention, by Eqs. (18) and (19), for all that is trained, (13).
 
     The gradients of :math:`L = \langle G, O\rangle`, where O is the output of `gaussian_mixture_attention` for the
     mixture ``GaussianMixture.from_unconstrained(mu, omega, alpha, eps_sigma)``.
@@ -73,7 +73,7 @@ def gaussian_mixture_attention_vjp(
     -----
     Linear in N in time and memory: no array of size N² or N·K·d_v is made, causally either. Queries and keys share
     the mixture, so its gradients are sums of two. `project_vjp` goes on to the projections. Source: Huang & Raza
-    (2026), Eq. (18) and Appendix D.
+    (2026), Eq. (18) and Appendix D; the number (13) is inferred.
     """
     arguments = {"q": q, "k": k, "v": v, "mu": mu, "omega": omega, "alpha": alpha}
     shapes = {name: argument.shape for name, argument in arguments.items()}

@@ -10,7 +10,7 @@ import pytest
 
 import gma_ref
 from tests.book.tiny_book import REPOSITORY, build, make_book
-from tools import browser, check_site, site_files
+from tools import browser, check_site, site_files, site_memory
 
 COLAB = "https://colab.research.google.com/github/YOUR_ACCOUNT/gma-book/blob/gh-pages/book/page.ipynb"
 LOGO = '<img src="../_static/logo.svg"'
@@ -139,6 +139,34 @@ def test_sound_page_has_no_fault(faults, page):
 def test_planted_fault_is_reported(faults, page, html, report):
     found = [fault for fault in faults if fault.startswith(f"book/{page}.html")]
     assert any(report in fault for fault in found), found
+
+
+@pytest.mark.slow
+def test_only_pages_without_fault_are_not_opened_again(root, faults):
+    remembered = site_memory.recall(root / "_build" / "html")
+    assert {"book/page.html", "book/index.html", "search.html", "book/sound.html"} <= set(remembered)
+    assert not {f"book/{page}.html" for page in ("console", "raw", "wide", "dim", "bright")} & set(remembered)
+
+
+@pytest.mark.parametrize(
+    ("changed", "opened"),
+    [
+        ("a.html", {"a.html"}),
+        ("b.html", {"b.html"}),
+        ("_images/p.png", {"b.html"}),
+        ("_static/s.css", {"a.html", "b.html"}),
+    ],
+)
+def test_page_is_opened_again_when_it_or_what_it_loads_changes(tmp_path, changed, opened):
+    for name in ("a.html", "b.html", "_images/p.png", "_static/s.css"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('<img src="_images/p.png">' if name == "b.html" else "as it was", encoding="utf-8")
+    before = site_memory.fingerprints(tmp_path, ["a.html", "b.html"])
+    assert site_memory.fingerprints(tmp_path, ["a.html", "b.html"]) == before
+    with (tmp_path / changed).open("a", encoding="utf-8") as file:
+        file.write(" and more")
+    after = site_memory.fingerprints(tmp_path, ["a.html", "b.html"])
+    assert {name for name in after if after[name] != before[name]} == opened
 
 
 def test_page_is_weighed_without_its_neighbours(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from sympy import Add, S, Symbol, sympify
 
 from gma_ref.proofs import ProofError, claim, claims
-from gma_ref.proofs.claim import ANY, FIXED
+from gma_ref.proofs.claim import ALGEBRA, ANY, FIXED
 from gma_ref.proofs.steps import Bounded, Equal, Positive
 from gma_ref.proofs.symbols import RANGE, j, r
 
@@ -120,7 +120,7 @@ def test_formulas_and_words_are_there_for_the_page(one):
 
 @every_claim
 def test_reach_is_said(one):
-    assert one.scope in (ANY, FIXED)
+    assert one.scope in (ANY, ALGEBRA, FIXED)
     assert bool(one.sizes) == (one.scope == FIXED)
 
 

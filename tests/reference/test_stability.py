@@ -279,6 +279,40 @@ def test_global_answers_come_for_each_mixture():
     assert gma_ref.is_globally_lipschitz(none).shape == gma_ref.background_bound(none).shape == (0,)
 
 
+def test_global_constants_are_those_of_the_formula():
+    # B6 for K = 2 (one slope), for three nested components, for equal covariances, and where it says nothing
+    def bound(mixture):
+        return gma_ref.lipschitz_bounds(mixture, 1.0)["l2_global"]
+
+    mu, variance, prior = np.array([[0.0, 0], [1, 2], [-1, 1]]), np.array([[4.0, 5], [2, 1], [1, 0.5]]), [0.2, 0.3, 0.5]
+    delta = np.linspace(-30, 30, 600_001)
+    beta, c = pair(mu, variance, prior, 0, 1)
+    slope = np.sqrt(2 * beta * np.maximum(delta - c, 0)) / (4 * np.cosh(delta / 2) ** 2)
+    two = mixture_of(mu[:2], variance[:2], np.array([0.4, 0.6]))
+    assert_allclose(bound(two), math.sqrt(2) * slope.max(), rtol=1e-8)
+
+    betas, cs = np.transpose([pair(mu, variance, prior, k, j) for k, j in ((0, 1), (0, 2), (1, 2))])
+    A, B = (2 * betas * np.maximum(-cs, 0)).max(), 2 * betas.max()
+    w = 0.46305551336554884  # w e^w = 2/e
+    assert_allclose(w * math.exp(w), 2 / math.e, rtol=1e-12)
+    three = mixture_of(mu, variance, prior)
+    assert_allclose(bound(three), math.sqrt(((1 - 1 / 3) * A / 2 + B * w) / 2), rtol=1e-12)
+
+    batch = mixture_of([mu, mu], [variance, [[4.0, 5], [2, 6], [1, 0.5]]], [prior, prior])
+    assert_allclose(bound(batch), [bound(three), math.inf], rtol=1e-14)
+    with_background = mixture_of([[0.0, 0]] * 3, [[1.0, 2], [2, 1], [9, 9]])
+    assert np.isnan(bound(with_background))
+    assert np.isfinite(gma_ref.background_bound(with_background))
+
+
+def pair(mu, variance, prior, k, j):
+    """Return β and c of B6 for component k, the broader, and component j."""
+    p, narrow = 1 / variance[k], 1 / variance[j]
+    c = math.log(prior[k] / prior[j]) + 0.5 * np.log(p / narrow).sum()
+    c -= 0.5 * (p * narrow * (mu[k] - mu[j]) ** 2 / (narrow - p)).sum()
+    return (narrow - p).max(), c
+
+
 def test_variances_that_differ_in_the_last_digit_are_different():
     variance = np.array([[2.0, 2], [2, 1]])
     mu = [[1.0, 0], [1.1, 0]]

@@ -21,11 +21,12 @@ def rank(matrix):
 # S1-S4: the weights
 
 
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
 @both_modes
 @every_eps
 @masks
-def test_rows_of_the_weights_sum_to_less_than_one_by_eps(mask, eps, causal):
-    gamma_q, gamma_k, _ = draw_responsibilities()
+def test_rows_of_the_weights_sum_to_less_than_one_by_eps(mask, eps, causal, batch):
+    gamma_q, gamma_k, _ = draw_responsibilities(batch=batch)
     overlap = oracles.affinity(gamma_q, gamma_k)
     assert ((overlap >= 0) & (overlap <= 1)).all()
     seen = np.tri(6, dtype=bool) if causal else np.ones((6, 6), bool)
@@ -43,6 +44,24 @@ def test_outputs_stay_between_the_values_and_zero(causal):
         corners = np.concatenate([v, np.zeros((2, 1, 5))] if eps else [v], axis=1)
         directions = np.random.default_rng(0).normal(size=(5, 200))
         assert ((output @ directions).max(axis=1) <= (corners @ directions).max(axis=1) + 1e-12).all()
+
+
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+@masks
+@every_eps
+def test_weights_are_of_low_rank_and_causally_in_blocks(eps, mask, batch):
+    # the factors themselves: K columns on the left, K rows on the right
+    gamma_q, gamma_k, _ = draw_responsibilities(K=2, batch=batch)
+    key_factor = gamma_k if mask is None else np.where(mask[:, None], gamma_k, 0)
+    for causal in (False, True):
+        mass = np.cumsum(key_factor, axis=-2) if causal else key_factor.sum(axis=-2, keepdims=True)
+        query_factor = gamma_q / ((gamma_q * mass).sum(axis=-1, keepdims=True) + eps)
+        weights = gma_ref.attention_weights(gamma_q, gamma_k, causal=causal, eps=eps, key_mask=mask)
+        for t in range(1, 6) if causal else [0]:
+            block = weights[..., t:, :t] if causal else weights
+            seen = key_factor[..., :t, :] if causal else key_factor
+            assert_allclose(block, np.einsum("...ik,...jk->...ij", query_factor[..., t:, :], seen), rtol=1e-12)
+            assert (rank(block) <= 2).all()
 
 
 @pytest.mark.parametrize("K", [1, 2, 5])
@@ -87,7 +106,9 @@ def test_causal_weights_have_full_rank_and_blocks_of_low_rank(K):
 def test_slots_share_out_the_keys(mask):
     _, gamma_k, v = draw_responsibilities()
     takes_part = np.ones(6, bool) if mask is None else mask
-    assert_allclose(gma_ref.write_memory(gamma_k, v, mask).Z.sum(axis=-1), takes_part.sum(), rtol=1e-14)
+    memory = gma_ref.write_memory(gamma_k, v, mask)
+    assert_allclose(memory.Z.sum(axis=-1), takes_part.sum(), rtol=1e-14)
+    assert_allclose(memory.V_tilde.sum(axis=-2), v[:, takes_part].sum(axis=-2), rtol=1e-12)  # and their values
     prefixes = gma_ref.prefix_memory(gamma_k, v, mask)
     expected = np.broadcast_to(np.cumsum(takes_part), (2, 6))
     assert_allclose(prefixes.Z.sum(axis=-1), expected, rtol=1e-14)
