@@ -8,6 +8,7 @@ from .steps import Step
 from .symbols import Definition
 
 ANY = "any size"
+ALGEBRA = "algebra, any size"
 FIXED = "fixed size"
 
 _BUILDERS: dict[str, "Claim"] = {}
@@ -40,7 +41,8 @@ class Claim:
     title : str
         What it says, in words.
     scope : str
-        ``"any size"``: proved with symbols for N, K, d_r, d_v. ``"fixed size"``: see `sizes`.
+        ``"any size"``: proved with symbols for N, K, d_r, d_v. ``"algebra, any size"``: so are the formulas; between
+        them stands an argument in words, such as a triangle inequality. ``"fixed size"``: see `sizes`.
     sizes : str
         The sizes for which a claim of fixed size is proved.
     row : str
@@ -110,7 +112,7 @@ class Claim:
 
     def reach(self):
         """Say how far the proof reaches."""
-        return f"proved for {self.sizes or self.scope}"
+        return "algebra proved for any size" if self.scope == ALGEBRA else f"proved for {self.sizes or self.scope}"
 
     def _repr_latex_(self):
         return self.statement._repr_latex_()
