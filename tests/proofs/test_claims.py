@@ -76,6 +76,7 @@ def corruptions(step):
             yield f"index in the {side} side: {corrupted}", replace(step, **{side: corrupted})
 
 
+@pytest.mark.slow
 @every_claim
 def test_no_step_survives_a_corruption(one):
     for step in one.steps:
