@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from sympy import Add, S, Symbol, sympify
+from sympy import Add, Mul, S, Sum, Symbol, sympify
 
 from gma_ref.proofs import ProofError, claim, claims
 from gma_ref.proofs.claim import ALGEBRA, ANY, FIXED
@@ -47,6 +47,15 @@ def with_one_index_moved(expression, other):
         yield expression.subs(index, index + 1)
 
 
+def with_something_more(expression):
+    """Yield the expression without its first factor, and with one of its sums a term longer."""
+    if isinstance(expression, Mul):
+        yield Mul(*expression.args[1:])
+    for one in sorted(expression.atoms(Sum), key=str):
+        body, (index, lower, upper), *limits = one.args
+        yield expression.xreplace({one: Sum(body, (index, lower, upper + 1), *limits)})
+
+
 def ends(found):
     """Return the first and the last of what was found."""
     return found[:1] + found[1:][-1:]
@@ -62,6 +71,9 @@ def corruptions(step):
     if right != 0:
         yield "sign of the right side", replace(step, right=-right)
         yield "factor", replace(step, right=2 * right)
+    elif not list(with_one_sign_changed(step.left)):
+        for corrupted in ends(list(with_something_more(step.left))):
+            yield f"left side: {corrupted}", replace(step, left=corrupted)
     yield "constant", replace(step, right=right + 1)
     for side in ("left", "right"):
         for corrupted in ends(list(with_one_sign_changed(getattr(step, side)))):
