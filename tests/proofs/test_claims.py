@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from IPython.display import Markdown, Math
 from sympy import Add, Mul, S, Sum, Symbol, sympify
 
 from gma_ref.proofs import ProofError, claim, claims
@@ -146,3 +147,15 @@ def test_statement_is_the_last_step():
     assert claim("18").statement.name == "gradient"
     assert isinstance(claim("18").statement, Equal)
     assert claim("18").step("sums to zero").right == S.Zero
+
+
+def test_proof_is_displayed_step_by_step(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    one = claim("17")
+    one.show()
+    words = [part.data for part in shown if isinstance(part, Markdown)]
+    formulas = [part.data for part in shown if isinstance(part, Math)]
+    assert formulas == [part.latex() for part in (*one.definitions, *one.steps)]
+    assert words[0].startswith("**The Jacobian of the softmax** (proved for any size).")
+    assert all(step.name in word for step, word in zip(one.steps, words[-len(one.steps) :], strict=True))
