@@ -10,7 +10,7 @@ from sympy import Add, Mul, S, Sum, Symbol, sympify
 from gma_ref.proofs import ProofError, claim, claims
 from gma_ref.proofs.claim import ALGEBRA, ANY, FIXED
 from gma_ref.proofs.steps import Bounded, Equal, Positive
-from gma_ref.proofs.symbols import RANGE, j, r
+from gma_ref.proofs.symbols import RANGE, array, j, r
 
 every_claim = pytest.mark.parametrize("one", claims(), ids=lambda one: one.label)
 
@@ -49,12 +49,13 @@ def with_one_index_moved(expression, other):
 
 
 def with_something_more(expression):
-    """Yield the expression without its first factor, and with one of its sums a term longer."""
+    """Yield the expression without its first factor, and with other weights in its outermost sums."""
     if isinstance(expression, Mul):
         yield Mul(*expression.args[1:])
-    for one in sorted(expression.atoms(Sum), key=str):
-        body, (index, lower, upper), *limits = one.args
-        yield expression.xreplace({one: Sum(body, (index, lower, upper + 1), *limits)})
+    sums = [expression] if isinstance(expression, Sum) else sorted(expression.atoms(Sum), key=str)
+    for one in sums:
+        body, *limits = one.args
+        yield expression.xreplace({one: Sum(array("weights")[limits[0][0]] * body, *limits)})
 
 
 def ends(found):
