@@ -61,6 +61,75 @@ CALLS = {
     ),
 }
 
+SQUARE = {"gamma": GAMMA_Q, "g": GAMMA_Q}
+BACKWARD = {"q": Q, "k": K, "v": V} | PARAMETERS | {"upstream": V}
+BARS = {"q_bar": Q[..., :2], "k_bar": Q[..., :2], "v_bar": np.ones((2, 6, 4))}
+CALLS |= {
+    "softmax_jacobian": (gma_ref.softmax_jacobian, {"gamma": GAMMA_Q}, {"gamma": "N K"}),
+    "score_gradient": (gma_ref.score_gradient, SQUARE, {"gamma": "N K", "g": "N K"}),
+    "score_jacobians": (
+        gma_ref.score_jacobians,
+        {"x": Q} | PARAMETERS,
+        {"x": "N d_r", "mu": "K d_r", "omega": "K d_r", "alpha": "K"},
+    ),
+    "score_vjp": (
+        gma_ref.score_vjp,
+        {"x": Q, "mu": MIXTURE.mu, "omega": MIXTURE.mu, "delta": GAMMA_Q},
+        {"x": "N d_r", "mu": "K d_r", "omega": "K d_r", "delta": "N K"},
+    ),
+    "read_memory_vjp": (
+        gma_ref.read_memory_vjp,
+        {"gamma_q": GAMMA_Q, "memory": MEMORY, "upstream": VALUES},
+        {"gamma_q": "N_q K", "upstream": "N_q d_v"},
+    ),
+    "write_memory_vjp": (
+        gma_ref.write_memory_vjp,
+        {"gamma_k": GAMMA_K, "v": VALUES, "memory_bar": MEMORY},
+        {"gamma_k": "N_k K", "v": "N_k d_v"},
+    ),
+    "gaussian_mixture_attention_vjp": (
+        gma_ref.gaussian_mixture_attention_vjp,
+        BACKWARD,
+        {
+            "q": "N_q d_r",
+            "k": "N_k d_r",
+            "v": "N_k d_v",
+            "mu": "K d_r",
+            "omega": "K d_r",
+            "alpha": "K",
+            "upstream": "N_q d_v",
+        },
+    ),
+    "project_vjp": (
+        gma_ref.project_vjp,
+        {"x": Q} | WEIGHTS | BARS,
+        {
+            "x": "N d_model",
+            "w_q": "d_model d_r",
+            "w_k": "d_model d_r",
+            "w_v": "d_model d_v",
+            "q_bar": "N d_r",
+            "k_bar": "N d_r",
+            "v_bar": "N d_v",
+        },
+    ),
+    "slot_means": (gma_ref.slot_means, {"memory": MEMORY}, {}),
+    "effective_rank": (gma_ref.effective_rank, {"matrix": VALUES}, {"matrix": "rows columns"}),
+    "batch_mahalanobis": (
+        gma_ref.batch_mahalanobis,
+        {"x": Q, "weights": GAMMA_Q, "mu": MIXTURE.mu},
+        {"x": "N d_r", "weights": "N K", "mu": "K d_r"},
+    ),
+    "responsibility_jacobian": (
+        gma_ref.responsibility_jacobian,
+        {"x": Q, "mixture": MIXTURE},
+        {"x": "N d_r"},
+    ),
+    "lipschitz_bounds": (gma_ref.lipschitz_bounds, {"mixture": MIXTURE, "radius": 1.0}, {}),
+    "is_globally_lipschitz": (gma_ref.is_globally_lipschitz, {"mixture": MIXTURE}, {}),
+    "background_bound": (gma_ref.background_bound, {"mixture": MIXTURE}, {}),
+}
+
 
 def call(function, **changes):
     """Call a function of the table with some arguments changed."""

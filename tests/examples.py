@@ -69,3 +69,14 @@ def readme_example():
     """Return the first Python block of the README."""
     readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     return re.search(r"^```python\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL).group(1)
+
+
+def draw_problem(seed=0, *, N=6, N_k=None, K=4, d_r=3, d_v=5, batch=(2,), heads=None):
+    """Return the six arrays that have a gradient, q, k, v, mu, omega and alpha, and an upstream gradient."""
+    rng = np.random.default_rng(seed)
+    N_k = N if N_k is None else N_k
+    heads = batch if heads is None else heads
+    q, k, v = (rng.normal(size=(*batch, *shape)) for shape in ((N, d_r), (N_k, d_r), (N_k, d_v)))
+    mu, omega = rng.normal(size=(2, *heads, K, d_r))
+    alpha = rng.normal(size=(*heads, K))
+    return [q, k, v, mu, omega, alpha], rng.normal(size=(*batch, N, d_v))

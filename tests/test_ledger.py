@@ -24,6 +24,8 @@ WITHOUT_A_ROW = {
     "Memory": "Eq. (5)",
     "update_memory": "Eq. (5b)",
     "projection_cost": "Eq. (4)",
+    "write_memory_vjp": "(G6)",
+    "background_bound": "B6",
 }
 
 
@@ -109,7 +111,7 @@ def test_every_perturbed_function_fails_its_test():
     assert "NOT CAUGHT" not in done.stdout
     for row in EQUATIONS:
         assert re.search(rf"^caught +{row.label} +result off by a thousandth", done.stdout, flags=re.MULTILINE)
-    assert re.search(rf"^{len(EQUATIONS)} rows, \d\d\d perturbations, 0 not caught$", done.stdout, flags=re.MULTILINE)
+    assert re.search(rf"^{len(EQUATIONS)} rows, \d+ perturbations, 0 not caught$", done.stdout, flags=re.MULTILINE)
 
 
 @pytest.mark.slow

@@ -35,6 +35,14 @@ output = gma_ref.gaussian_mixture_attention(q, k, v, mixture, causal={causal})
 assert output.dtype == np.float32 and np.isfinite(output).all()
 print(megabytes("VmHWM:") - before - output.nbytes / 2**20)
 """
+BACKWARD = """
+alpha = np.zeros(width, np.float32)
+upstream = rng.standard_normal((N, width), np.float32)
+before = megabytes("VmRSS:")
+gradients = gma_ref.gaussian_mixture_attention_vjp(q, k, v, mu, 8 * ones, alpha, upstream, causal={causal})
+assert all(gradient.dtype == np.float32 and np.isfinite(gradient).all() for gradient in gradients.values())
+print(megabytes("VmHWM:") - before - sum(gradient.nbytes for gradient in gradients.values()) / 2**20)
+"""
 PREFIXES = """
 memory = gma_ref.prefix_memory(gma_ref.responsibilities(k, mixture), v)
 print(megabytes("VmHWM:") - before)
@@ -53,6 +61,12 @@ def peak(code, N):
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_on_100_000_tokens_takes_under_500_megabytes(causal):
     assert peak(ATTENTION.format(causal=causal), 100_000) < 500
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_on_50_000_tokens_take_under_300_megabytes(causal):
+    # an array of N·K numbers is 12 MB here, one of N·K·d_v would be 780 MB
+    assert peak(BACKWARD.format(causal=causal), 50_000) < 300
 
 
 def test_memory_of_every_prefix_is_seen_by_the_same_measure():

@@ -17,7 +17,13 @@ ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow
 
 # The modules of tests/reference that need more than NumPy and pytest
-WITH_OTHER_LIBRARIES = {"test_libraries.py", "test_properties.py", "test_shape_checks.py"}
+WITH_OTHER_LIBRARIES = {
+    "test_gradients_against_autograd.py",
+    "test_libraries.py",
+    "test_properties.py",
+    "test_shape_checks.py",
+    "test_stability_bounds.py",
+}
 
 
 def run(*command, folder, **variables):

@@ -18,12 +18,13 @@ def accepts(result_dtype_of=None, **specs):
 
     Parameters
     ----------
-    result_dtype_of : str, optional
-        The array argument whose floating dtype the result takes.
+    result_dtype_of : str or tuple of str, optional
+        The array argument whose floating dtype the result takes; or, where the result is a dict of gradients, the
+        arguments that it names, each of which gives its dtype to its own gradient.
     **specs
         For each argument to check: the names of its trailing axes (an array), a class with ``AXES`` (a container of
-        arrays), or, for ``key_mask``, the argument that holds the keys. ``eps``, ``eps_sigma`` and ``causal`` are
-        checked wherever a function has them.
+        arrays), or, for ``key_mask``, the argument that holds the keys. ``eps``, ``eps_sigma``, ``radius``, ``ridge``
+        and ``causal`` are checked wherever a function has them.
     """
 
     def decorate(function):
@@ -38,7 +39,7 @@ def accepts(result_dtype_of=None, **specs):
             bound.apply_defaults()
             given = bound.arguments
             axes = Axes()
-            dtype = None
+            dtypes = {}
             for name, spec in specs.items():
                 if name == "key_mask":
                     given[name] = as_key_mask(given[name], given[spec].shape, spec)
@@ -46,17 +47,18 @@ def accepts(result_dtype_of=None, **specs):
                     given[name] = _as_container(name, given[name], spec, axes)
                 else:
                     array = as_array(name, given[name])
-                    if name == result_dtype_of:
-                        dtype = array.dtype
+                    dtypes[name] = array.dtype
                     given[name] = axes.check(name, at_least_float32(array), spec)
-            for name in ("eps", "eps_sigma"):
+            for name in ("eps", "eps_sigma", "radius", "ridge"):
                 if name in given:
-                    given[name] = as_stabilizer(name, given[name])
+                    given[name] = as_size(name, given[name])
             if "causal" in given:
                 given["causal"] = as_flag("causal", given["causal"])
                 check_causal(given["causal"], axes.sizes)
             result = function(*bound.args, **bound.kwargs)
-            return result if dtype is None else result.astype(dtype, copy=False)
+            if isinstance(result_dtype_of, tuple):
+                return {name: result[name].astype(dtypes[name], copy=False) for name in result_dtype_of}
+            return result.astype(dtypes[result_dtype_of], copy=False) if result_dtype_of else result
 
         return checked
 
@@ -135,8 +137,8 @@ def as_float(name, value):
     return at_least_float32(as_array(name, value))
 
 
-def as_stabilizer(name, value):
-    """Return a stabilizer (ε or ε_σ) as a float that is finite and not negative."""
+def as_size(name, value):
+    """Return a stabilizer (ε, ε_σ, a ridge) or a radius as a float that is finite and not negative."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
     try:

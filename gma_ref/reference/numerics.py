@@ -26,3 +26,26 @@ def log_softmax(scores):
 def softplus(omega):
     r"""Softplus, :math:`\log(1 + e^\omega)`, for arguments of any size."""
     return np.logaddexp(0, omega)
+
+
+def ratio(numerator, denominator):
+    r"""Quotient :math:`a / b`, and 0 where b is 0: of nothing there is no share."""
+    nonzero = denominator != 0
+    quotient = numerator / np.where(nonzero, denominator, 1)
+    return np.where(nonzero, quotient, 0)
+
+
+def sum_to(array, shape):
+    """Sum a gradient over the leading axes along which what it belongs to, of the given shape, was broadcast."""
+    array = np.broadcast_to(array, np.broadcast_shapes(array.shape, shape))
+    added = array.ndim - len(shape)
+    stretched = [added + axis for axis, size in enumerate(shape) if size == 1 != array.shape[added + axis]]
+    return array.sum(axis=(*range(added), *stretched)).reshape(shape)
+
+
+def lambert_w(z):
+    r"""Return Lambert's function, the :math:`w \ge 0` with :math:`w e^w = z \ge 0`, by Newton's steps."""
+    w = np.log1p(z)
+    for _ in range(20):
+        w = w - (w - z * np.exp(-w)) / (1 + w)
+    return w

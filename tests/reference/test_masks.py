@@ -122,6 +122,14 @@ TAKING_A_MASK = {
         gma_ref.write_memory(gma_ref.responsibilities(k, mixture), v), gma_ref.responsibilities(k, mixture), v, mask
     ),
 }
+TAKING_A_MASK["gaussian_mixture_attention_vjp"] = lambda q, k, v, mixture, mask: tuple(
+    gma_ref.gaussian_mixture_attention_vjp(
+        q, k, v, mixture.mu, mixture.mu, mixture.log_prior, v, key_mask=mask
+    ).values()
+)[:3]
+TAKING_A_MASK["write_memory_vjp"] = lambda q, k, v, mixture, mask: gma_ref.write_memory_vjp(
+    gma_ref.responsibilities(k, mixture), v, gma_ref.write_memory(gma_ref.responsibilities(k, mixture), v), mask
+)
 every_function = pytest.mark.parametrize("call", TAKING_A_MASK.values(), ids=TAKING_A_MASK.keys())
 
 

@@ -9,7 +9,7 @@ import gma_ref
 from tests.calls import CALLS, MEMORY, MIXTURE, call
 
 # Axes that a container fixes, beside those that two arrays share
-FIXED_BY_CONTAINER = {"mixture": {"d_r"}, "memory": {"K", "d_v"}}
+FIXED_BY_CONTAINER = {"mixture": {"d_r"}, "memory": {"K", "d_v"}, "memory_bar": {"K", "d_v"}}
 ARRAYS = [(function, name) for function, (_, _, axes) in CALLS.items() for name in axes]
 every_array = pytest.mark.parametrize(("function", "name"), ARRAYS)
 
@@ -49,13 +49,20 @@ def test_arrays_with_too_few_axes_are_refused(function, name):
             call(function, **{name: np.ones((2,) * ndim)})
 
 
-@pytest.mark.parametrize("function", CALLS)
+def shared_axes(function):
+    """Return the names of the axes that two arguments have."""
+    _, arguments, axes = CALLS[function]
+    names = [axis for names in axes.values() for axis in names.split()]
+    shared = {axis for axis in names if names.count(axis) > 1}
+    for container in FIXED_BY_CONTAINER.keys() & arguments.keys():
+        shared |= FIXED_BY_CONTAINER[container] & set(names)
+    return shared
+
+
+@pytest.mark.parametrize("function", list(filter(shared_axes, CALLS)))
 def test_axes_of_one_name_must_have_one_size(function):
     _, arguments, axes = CALLS[function]
-    shared = [axis for names in axes.values() for axis in names.split()]
-    shared = {axis for axis in shared if shared.count(axis) > 1}
-    for container in FIXED_BY_CONTAINER.keys() & arguments.keys():
-        shared |= FIXED_BY_CONTAINER[container]
+    shared = shared_axes(function)
     refused = 0
     for name, names in axes.items():
         for position, axis in enumerate(names.split()):
@@ -89,7 +96,7 @@ def test_mixture_must_be_a_mixture(function, mixture):
         call(function, mixture=mixture)
 
 
-@pytest.mark.parametrize("function", ["read_memory", "update_memory"])
+@pytest.mark.parametrize("function", ["read_memory", "update_memory", "slot_means", "read_memory_vjp"])
 @pytest.mark.parametrize("memory", [None, tuple(MEMORY), MEMORY.V_tilde, MIXTURE], ids=lambda m: type(m).__name__)
 def test_memory_must_be_a_memory(function, memory):
     with pytest.raises(TypeError, match=rf"^memory must be a gma_ref\.Memory, got {type(memory).__name__}$"):

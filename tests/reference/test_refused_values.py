@@ -15,7 +15,15 @@ STABILIZED = [
     ("read_memory", "eps"),
     ("attention_weights", "eps"),
     ("gaussian_mixture_attention", "eps"),
+    ("gaussian_mixture_attention_vjp", "eps"),
+    ("read_memory_vjp", "eps"),
+    ("slot_means", "eps"),
     ("from_unconstrained", "eps_sigma"),
+    ("gaussian_mixture_attention_vjp", "eps_sigma"),
+    ("score_jacobians", "eps_sigma"),
+    ("score_vjp", "eps_sigma"),
+    ("lipschitz_bounds", "radius"),
+    ("batch_mahalanobis", "ridge"),
 ]
 
 
@@ -38,10 +46,25 @@ def test_stabilizers_are_real_numbers(function, name, value):
 @pytest.mark.parametrize("value", [0, 1, 0.5, np.float32(0.5), np.float64(0.5), np.int64(1), Fraction(1, 2)], ids=repr)
 def test_stabilizers_may_be_any_kind_of_real_number(function, name, value):
     result, expected = call(function, **{name: value}), call(function, **{name: float(value)})
-    assert_array_equal(getattr(result, "variance", result), getattr(expected, "variance", expected))
+    for array, other in zip(arrays_of(result), arrays_of(expected), strict=True):
+        assert_array_equal(array, other)
 
 
-CAUSAL = ["attention_weights", "gaussian_mixture_attention", "scaled_dot_product_attention"]
+def arrays_of(result):
+    """Return the arrays of a result, whatever holds them."""
+    if isinstance(result, gma_ref.GaussianMixture):
+        return [result.variance]
+    if isinstance(result, dict):
+        return list(result.values())
+    return [array for part in result for array in arrays_of(part)] if isinstance(result, tuple) else [result]
+
+
+CAUSAL = [
+    "attention_weights",
+    "gaussian_mixture_attention",
+    "gaussian_mixture_attention_vjp",
+    "scaled_dot_product_attention",
+]
 
 
 @pytest.mark.parametrize("function", CAUSAL)
@@ -54,7 +77,9 @@ def test_causal_is_true_or_false(function, value):
 @pytest.mark.parametrize("function", CAUSAL)
 @pytest.mark.parametrize("value", [False, True])
 def test_causal_may_be_a_numpy_bool(function, value):
-    assert_array_equal(call(function, causal=np.bool_(value)), call(function, causal=value))
+    result, expected = call(function, causal=np.bool_(value)), call(function, causal=value)
+    for array, other in zip(arrays_of(result), arrays_of(expected), strict=True):
+        assert_array_equal(array, other)
 
 
 @pytest.mark.parametrize("function", CAUSAL)
@@ -64,7 +89,9 @@ def test_options_are_given_by_name(function):
         callable_(*arguments.values(), True)
 
 
-@pytest.mark.parametrize("function", ["write_memory", "attention_weights", "gaussian_mixture_attention"])
+@pytest.mark.parametrize(
+    "function", ["write_memory", "write_memory_vjp", "attention_weights", "gaussian_mixture_attention_vjp"]
+)
 def test_masks_are_ordinary_arrays(function):
     with pytest.raises(ValueError, match=r"^key_mask must be an array, got what NumPy cannot read: .*inhomogeneous"):
         call(function, key_mask=[[True], [True, False]])
@@ -176,7 +203,7 @@ def test_causal_storage_is_true_or_false(value):
         gma_ref.routing_storage(1, 2, 3, 4, 5, causal=value)
 
 
-DOCUMENTED = {"eps": 1e-6, "eps_sigma": 1e-6, "causal": False, "key_mask": None}
+DOCUMENTED = {"eps": 1e-6, "eps_sigma": 1e-6, "causal": False, "key_mask": None, "ridge": 0.0}
 
 
 @pytest.mark.parametrize("function", CALLS)

@@ -41,7 +41,7 @@ def test_array_functions_say_the_shape_of_each_array():
         function = getattr(gma_ref, name)
         if inspect.isfunction(function) and "ndarray" in (function.__doc__ or ""):
             annotations = inspect.unwrap(function).__annotations__
-            assert "Float[Array" in annotations["return"], name
+            assert "Float[Array" in annotations["return"] or "Bool[Array" in annotations["return"], name
             for parameter in ("x", "q", "k", "v", "gamma_q", "gamma_k", "w_q", "w_k", "w_v"):
                 assert "Float[Array" in annotations.get(parameter, "Float[Array"), (name, parameter)
 

@@ -1,0 +1,60 @@
+"""Distances measured with a covariance that is estimated from the same vectors: the Mahalanobis trace trap (G7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .checks import accepts
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from numpy import ndarray as Array
+
+
+@accepts(x="N d_r", weights="N K", mu="K d_r")
+def batch_mahalanobis(
+    x: Float[Array, "... N d_r"], weights: Float[Array, "... N K"], mu: Float[Array, "... K d_r"], ridge: float = 0.0
+) -> Float[Array, "... N K"]:
+    r"""Squared Mahalanobis distances under the covariance of the batch that is being measured (G7).
+
+    .. math::
+        \hat\Sigma_k = \frac{\sum_i \gamma_{i,k} (x_i - \mu_k)(x_i - \mu_k)^\top}{\sum_i \gamma_{i,k}} + \lambda I,
+        \qquad (x_i - \mu_k)^\top \hat\Sigma_k^{-1} (x_i - \mu_k)
+
+    Parameters
+    ----------
+    x : array_like, (..., N, d_r)
+        The batch.
+    weights : array_like, (..., N, K)
+        :math:`\gamma_{i,k} \ge 0`, with some vector in each component.
+    mu : array_like, (..., K, d_r)
+        The centres about which the second moments are taken.
+    ridge : float
+        :math:`\lambda`, finite and at least 0, in squared units of x.
+
+    Returns
+    -------
+    ndarray, (..., N, K)
+        Without units.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has another dtype, shape or range.
+    numpy.linalg.LinAlgError
+        If a covariance is singular: at least d_r vectors in general position, or a ridge, are needed.
+
+    Notes
+    -----
+    The trap: without a ridge, :math:`\sum_i \gamma_{i,k}` times the distances is :math:`d_r \sum_i \gamma_{i,k}`, a
+    trace in which neither x nor μ is left, so for fixed weights it has no gradient. Here to show what GMA avoids: its
+    covariances are parameters. Source: the pitfall is named by Huang & Raza (2026), in the footnote before Eq. (16).
+    """
+    seen = np.swapaxes(x[..., :, None, :] - mu[..., None, :, :], -3, -2)  # (..., K, N, d_r)
+    gamma = np.swapaxes(weights, -1, -2)[..., None]
+    moment = np.swapaxes(gamma * seen, -1, -2) @ seen
+    covariance = moment / gamma.sum(axis=-2, keepdims=True) + ridge * np.eye(x.shape[-1], dtype=x.dtype)
+    solved = np.linalg.solve(covariance, np.swapaxes(seen, -1, -2))  # (..., K, d_r, N)
+    return np.swapaxes((seen * np.swapaxes(solved, -1, -2)).sum(axis=-1), -1, -2)

@@ -1,0 +1,77 @@
+"""The Mahalanobis trace trap, as G7 states it: where the gradient is exactly 0, and where it is not."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import gma_ref
+from tests import oracles
+
+
+def draw(N=12, d=3, K=2):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(2, N, d)), rng.dirichlet(np.ones(K), size=(2, N)), rng.normal(size=(2, K, d))
+
+
+def total(x, weights, mu, **options):
+    """Σ_i γ_i times the squared distances, for each component."""
+    return (weights * gma_ref.batch_mahalanobis(x, weights, mu, **options)).sum(axis=-2)
+
+
+def change(function, array, index, step=1e-5):
+    moved = [array.copy(), array.copy()]
+    moved[0][index] += step
+    moved[1][index] -= step
+    return (function(moved[0]) - function(moved[1])) / (2 * step)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_distances_are_those_of_the_estimated_covariance(ridge):
+    x, weights, mu = draw()
+    found = gma_ref.batch_mahalanobis(x, weights, mu, ridge)
+    assert found.shape == (2, 12, 2)
+    for b, k in np.ndindex(2, 2):
+        seen = x[b] - mu[b, k]
+        covariance = sum(g * np.outer(s, s) for g, s in zip(weights[b, :, k], seen, strict=True))
+        covariance = covariance / weights[b, :, k].sum() + ridge * np.eye(3)
+        inverse = np.linalg.inv(covariance)
+        assert_allclose(found[b, :, k], [s @ inverse @ s for s in seen], rtol=1e-9)
+
+
+def test_weighted_sum_of_the_distances_is_a_constant_trace():
+    x, weights, mu = draw()
+    assert_allclose(total(x, weights, mu), 3 * weights.sum(axis=-2), rtol=1e-12)
+
+
+def test_fixed_weights_leave_no_gradient():
+    x, weights, mu = draw()
+    for index in np.ndindex(x.shape):
+        assert_allclose(change(lambda moved: total(moved, weights, mu), x, index), 0, atol=1e-8)
+    for index in np.ndindex(mu.shape):
+        assert_allclose(change(lambda moved: total(x, weights, moved), mu, index), 0, atol=1e-8)
+
+
+def test_a_ridge_keeps_a_gradient():
+    x, weights, mu = draw()
+    assert np.abs(change(lambda moved: total(moved, weights, mu, ridge=0.5), x, (0, 0, 0))).max() > 1e-2
+
+
+def recomputed(x, mu):
+    return oracles.responsibilities(x, mu, np.ones((2, 2, 3)), np.log(np.full((2, 2), 0.5)))
+
+
+def test_weights_that_are_recomputed_leave_each_component_the_gradient_of_its_mass():
+    x, _, mu = draw()
+    for index in [(0, 0, 0), (1, 3, 2)]:
+        found = change(lambda moved: total(moved, recomputed(moved, mu), mu), x, index)
+        of_the_mass = change(lambda moved: 3 * recomputed(moved, mu).sum(axis=-2), x, index)
+        assert_allclose(found, of_the_mass, rtol=1e-6, atol=1e-8)
+        assert np.abs(found).max() > 1e-3
+        assert_allclose(found.sum(axis=-1), 0, atol=1e-7)  # over all components it is d_r N, whatever x is
+
+
+def test_a_singular_covariance_is_an_error():
+    with pytest.raises(np.linalg.LinAlgError):
+        gma_ref.batch_mahalanobis([[1.0, 0], [2, 0]], np.ones((2, 1)), [[0.0, 0]])
+    found = gma_ref.batch_mahalanobis([[1.0, 0], [2, 0]], np.ones((2, 1)), [[0.0, 0]], ridge=1.0)
+    assert_allclose(found[:, 0], [1 / 3.5, 4 / 3.5])
