@@ -1,0 +1,78 @@
+"""Formulas of a proof as LaTeX that MathJax 2 and 3 both know."""
+# ruff: noqa: N802  SymPy looks for methods of these names
+
+from sympy import Add, MatrixSymbol
+from sympy.printing.latex import LatexPrinter
+from sympy.printing.precedence import PRECEDENCE
+
+LONG = 60  # letters and signs, above which an equation takes two lines
+
+
+class Printer(LatexPrinter):
+    """SymPy's printer with the book's ways of writing."""
+
+    def _print_Indexed(self, expr, exp=None):
+        name = self._print(expr.base.label)
+        indices = ",".join(map(self._print, expr.indices))
+        if exp is None:
+            return f"{name}_{{{indices}}}"
+        # a name such as \sigma^{2} takes its exponent outside a bracket
+        return f"({name}_{{{indices}}})^{{{exp}}}" if "^" in name else f"{name}_{{{indices}}}^{{{exp}}}"
+
+    def _print_MatrixElement(self, expr):
+        name = self._print(expr.parent)
+        if not isinstance(expr.parent, MatrixSymbol):
+            name = rf"\bigl[{name}\bigr]"
+        return f"{name}_{{{','.join(self._print(index + 1) for index in (expr.i, expr.j))}}}"
+
+    def _print_Transpose(self, expr):
+        return rf"({self._print(expr.arg)})^\top"
+
+    def _print_OneMatrix(self, expr):
+        return rf"\mathbf{{1}}_{{{self._print(expr.shape[0])}}}"
+
+    def mark(self, relation, expr):
+        """Return 1{a relation b}."""
+        one, other = map(self._print, expr.args[:2])
+        return rf"\mathbf{{1}}\{{{one} {relation} {other}\}}"
+
+    def _print_KroneckerDelta(self, expr, exp=None):
+        return self.mark("=", expr)
+
+    def _print_Apart(self, expr, exp=None):
+        return self.mark(r"\ne", expr)
+
+    def _print_UpTo(self, expr, exp=None):
+        return self.mark(r"\le", expr)
+
+    def _print_Partial(self, expr):
+        expression, variable = expr.args
+        inner = self._print(expression)
+        if isinstance(expression, Add):
+            inner = rf"\Bigl[{inner}\Bigr]"
+        return rf"\frac{{\partial}}{{\partial {self._print(variable)}}} {inner}"
+
+
+PRECEDENCE.setdefault("Partial", PRECEDENCE["Mul"])
+
+
+def latex(expression):
+    """Return an expression as LaTeX."""
+    return Printer({"fold_short_frac": False, "ln_notation": False}).doprint(expression)
+
+
+def relation(left, sign, right):
+    """Return ``left sign right``, on two lines where it is long."""
+    if shown(left) + shown(right) <= LONG:
+        return f"{left} {sign} {right}"
+    return rf"\begin{{aligned}} & {left} \\ & \qquad {sign} {right} \end{{aligned}}"
+
+
+def shown(tex):
+    """Return about how many signs of a formula take room on its line."""
+    count = 0
+    skip = False
+    for letter in tex:
+        skip = letter == "\\" or (skip and letter.isalpha())
+        count += not skip and letter not in "{}^_ "
+    return count + tex.count("\\sum") + tex.count("\\partial")

@@ -1,0 +1,59 @@
+"""The Mahalanobis trace trap (G7): what is constant, and what keeps its gradient."""
+
+from sympy import Sum
+
+from .claim import proves
+from .routing import SOFTMAX, gamma, score
+from .steps import Equal
+from .symbols import Definition, N, Partial, array, d_r, fresh, i, k, m, total
+
+weight = array("w", positive=True)
+away, own = array("y"), array("{y^{(k)}}")
+spread, spreads = array("S"), array("{S^{(k)}}")
+
+AWAY = "y is the way from a mean to a token, y = x − μ, whatever tokens and means are; not all of a column is zero."
+
+
+def second_moment(axis):
+    """Return the weighted second moment of one coordinate about the mean."""
+    token, size = fresh(i)
+    numerator = Sum(weight[token] * away[token, axis] ** 2, (token, 1, size))
+    return numerator / Sum(weight[token], (token, 1, size))
+
+
+def second_moment_of(component, axis):
+    """Return the second moment about a component's mean, weighted by its responsibilities."""
+    token, size = fresh(i)
+    numerator = Sum(gamma[token, component] * own[token, component, axis] ** 2, (token, 1, size))
+    return numerator / Sum(gamma[token, component], (token, 1, size))
+
+
+SPREAD = Definition(spread[m], second_moment)
+SPREADS = Definition(spreads[k, m], second_moment_of)
+
+
+@proves("G7", "The trace trap with fixed weights, diagonal covariance", assumptions=[AWAY], where=[SPREAD])
+def trap_with_fixed_weights():
+    """Sum the squared Mahalanobis distances to the moments of the same tokens."""
+    everything = total(weight[i] * away[i, m] ** 2 / spread[m], i, m)
+    return [
+        Equal("one coordinate", total(weight[i] * away[i, m] ** 2 / spread[m], i), total(weight[i], i),
+              "numerator and denominator are the same sum"),
+        Equal("no gradient", Partial(everything, away[k, m]), 0, "so no token and no mean is moved"),
+        Equal("constant", everything, d_r * total(weight[i], i), "the same for each coordinate"),
+    ]  # fmt: skip
+
+
+@proves("G7b", "The trace trap with responsibilities computed anew", row="G7", assumptions=[AWAY],
+        where=[SPREADS, SOFTMAX])  # fmt: skip
+def trap_with_responsibilities():
+    """Let the weights be responsibilities, and sum over one component or over all."""
+    one = total(gamma[i, k] * own[i, k, m] ** 2 / spreads[k, m], i, m)
+    everything = total(gamma[i, k] * own[i, k, m] ** 2 / spreads[k, m], i, m, k)
+    mass = total(gamma[i, k], i)
+    return [
+        Equal("one component", one, d_r * mass, "its weights now depend on the tokens"),
+        Equal("keeps a gradient", Partial(one, score[i, k]), d_r * gamma[i, k] * (1 - gamma[i, k]),
+              "that of its mass, by Eq. (17b)"),
+        Equal("all components", everything, d_r * N, "responsibilities sum to 1, so nothing is left to move"),
+    ]  # fmt: skip

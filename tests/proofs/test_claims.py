@@ -1,0 +1,129 @@
+"""Every claim is decided, and no step survives a corruption."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from sympy import Add, S, sympify
+
+from gma_ref.proofs import ProofError, claim, claims
+from gma_ref.proofs.claim import ANY, FIXED
+from gma_ref.proofs.steps import Bounded, Equal, Positive
+from gma_ref.proofs.symbols import RANGE
+
+every_claim = pytest.mark.parametrize("one", claims(), ids=lambda one: one.label)
+
+
+@every_claim
+def test_every_step_is_decided(one):
+    assert one.check() is one
+
+
+# Steps that stay true when a sign inside is changed, and why
+STILL_TRUE = {
+    ("2", "mass"): "the density about −μ has mass 1 as well",
+}
+
+
+def with_one_sign_changed(expression):
+    """Yield the expression with the sign of one term of one of its sums changed."""
+    expression = sympify(expression)
+    if isinstance(expression, Add):
+        first, *rest = expression.args
+        yield Add(-first, *rest)
+    for place, part in enumerate(expression.args):
+        if getattr(part, "is_commutative", False):
+            for corrupted in with_one_sign_changed(part):
+                yield expression.func(*expression.args[:place], corrupted, *expression.args[place + 1 :])
+
+
+def with_one_index_moved(expression, other):
+    """Yield the expression with one of the free indices that it shares with the other side shifted by one."""
+    for index in sorted(sympify(expression).free_symbols & sympify(other).free_symbols & RANGE.keys(), key=str):
+        yield expression.subs(index, index + 1)
+
+
+def ends(found):
+    """Return the first and the last of what was found."""
+    return found[:1] + found[1:][-1:]
+
+
+def corruptions(step):
+    """Yield what is wrong, and the step with that wrong in it."""
+    if isinstance(step, Positive):
+        yield "sign", replace(step, left=-step.left)
+        yield "shift", replace(step, left=step.left - 10**9)
+        return
+    right = sympify(step.right)
+    if right != 0:
+        yield "sign of the right side", replace(step, right=-right)
+        yield "factor", replace(step, right=2 * right)
+    yield "constant", replace(step, right=right + 1)
+    for side in ("left", "right"):
+        for corrupted in ends(list(with_one_sign_changed(getattr(step, side)))):
+            yield f"sign in the {side} side: {corrupted}", replace(step, **{side: corrupted})
+    if isinstance(step, Bounded):
+        yield "sides", replace(step, left=step.right, right=step.left)
+        yield "both", replace(step, left=step.right, right=step.left, certificate=-step.certificate)
+        yield "certificate", replace(step, certificate=2 * step.certificate)
+        return
+    for side, other in (("left", "right"), ("right", "left")):
+        for corrupted in with_one_index_moved(getattr(step, side), getattr(step, other)):
+            yield f"index in the {side} side: {corrupted}", replace(step, **{side: corrupted})
+
+
+@every_claim
+def test_no_step_survives_a_corruption(one):
+    for step in one.steps:
+        found = list(corruptions(step))
+        assert len(found) >= 2
+        for what, corrupted in found:
+            if corrupted == step or ("sign in" in what and (one.label, step.name) in STILL_TRUE):
+                continue
+            wrong = replace(one, build=lambda corrupted=corrupted: [corrupted])
+            try:
+                wrong.check()
+            except ProofError as error:
+                assert (error.label, error.step) == (one.label, step.name)  # noqa: PT017
+                assert error.residual != 0  # noqa: PT017
+            else:
+                pytest.fail(f"({one.label}) {step.name}: the {what} was not noticed")
+
+
+def test_failure_names_claim_step_and_what_is_left():
+    one = claim("17")
+    wrong = replace(one, build=lambda: (replace(one.statement, right=2 * one.statement.right),))
+    with pytest.raises(ProofError, match=r"^\(17\), step 'Jacobian' is not proved; what is left: .*e\(s\["):
+        wrong.check()
+
+
+@every_claim
+def test_formulas_and_words_are_there_for_the_page(one):
+    assert one.title
+    assert one.steps
+    names = [step.name for step in one.steps]
+    assert len(set(names)) == len(names)
+    for step in one.steps:
+        assert step.why
+        assert re.search(r"[=>≥]|\\ge", step.latex())
+        assert step._repr_latex_() == f"$\\displaystyle {step.latex()}$"
+    assert one._repr_latex_() == one.statement._repr_latex_()
+    for definition in one.definitions:
+        assert definition.latex()
+
+
+@every_claim
+def test_reach_is_said(one):
+    assert one.scope in (ANY, FIXED)
+    assert bool(one.sizes) == (one.scope == FIXED)
+
+
+def test_unknown_label_has_no_claim():
+    with pytest.raises(KeyError):
+        claim("no such label")
+
+
+def test_statement_is_the_last_step():
+    assert claim("18").statement.name == "gradient"
+    assert isinstance(claim("18").statement, Equal)
+    assert claim("18").step("sums to zero").right == S.Zero
