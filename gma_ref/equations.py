@@ -144,7 +144,7 @@ EQUATIONS = (
     _row("L5", "ours", "bound of a difference of gradients", "stability.score_difference_bound",
          "test_stability.py::test_bounds_are_those_of_the_definitions"),
     _row("L6", "ours", "stability is local", "stability.responsibility_jacobian",
-         "test_stability.py::test_responsibilities_of_the_counterexample_change_ever_faster"),
+         "test_stability.py::test_responsibility_jacobian_is_the_change_of_the_responsibilities"),
     _row("B5", "ours", "when stability is global", "global_stability.is_globally_lipschitz",
          "test_stability.py::test_global_answers_come_for_each_mixture"),
     _row("B6", "ours", "global constants", "global_stability.global_l2_bound",

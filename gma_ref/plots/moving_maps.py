@@ -8,7 +8,7 @@ import numpy as np
 from gma_ref.plots.moving import Moving
 from gma_ref.plots.palette import INK, PALETTE
 from gma_ref.plots.svg import mix
-from gma_ref.reference import responsibilities
+from gma_ref.reference import responsibilities, scores
 from gma_ref.reference.numerics import softmax
 
 __all__ = ["moving_matrices", "moving_regions", "moving_triangle"]
@@ -72,7 +72,7 @@ def moving_triangle(similarities, values, factors, *, start=0):
             words = [f"v<sub>{j + 1}</sub> {share:.2f}" if share > 0.2 else "" for share in weights[:, j]]
             changes.append({"x": weights[:, j], "text": words})
         frames.append(changes)
-        notes.append("Weights of " + "; ".join(f"o{i + 1}: {numbers(row)}" for i, row in enumerate(weights)))
+        notes.append("Weights of " + "; ".join(f"o{i + 1}: {spoken(row)}" for i, row in enumerate(weights)))
     low, high = values.min(axis=0), values.max(axis=0)
     margin = 0.12 * (high - low)
     layout = {
@@ -114,20 +114,23 @@ def moving_regions(mixtures, labels, slider, *, reach=4.0, start=0):
     reaches = np.broadcast_to(reach, len(mixtures))
     edge = 1 - 1 / PIXELS  # the middle of the last pixel, in units of the reach
     picture = {"type": "image", "x0": -edge, "y0": -edge, "dx": 2 / PIXELS, "dy": 2 / PIXELS, "hoverinfo": "skip"}
-    ring = {"type": "scatter", "mode": "lines", "line": {"color": "#ffffff", "width": 2}, "hoverinfo": "skip"}
-    turn = np.append(np.linspace(0, 2 * np.pi, 60), np.nan)  # not a number: the line breaks
+    line = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
+    rings = [line | {"line": {"color": color, "width": width}} for color, width in ((INK, 3.5), ("#ffffff", 2))]
+    numbers = {"type": "scatter", "mode": "markers+text", "hoverinfo": "skip", "textfont": {"color": INK, "size": 14}}
+    numbers |= {"marker": {"size": 22, "color": "#ffffff", "opacity": 1}}
+    turn = np.append(np.linspace(0, 2 * np.pi, 40), np.nan)  # not a number: the line breaks
     circle = np.stack([np.cos(turn), np.sin(turn)], axis=-1)
     frames, notes = [], []
     for mixture, far in zip(mixtures, reaches, strict=True):
-        rings = (mixture.mu[:, None] + np.sqrt(mixture.variance)[:, None] * circle) / far
-        x, y = rings.reshape(-1, 2).T
+        ellipses = (mixture.mu[:, None] + np.sqrt(mixture.variance)[:, None] * circle) / far
+        around = dict(zip("xy", ellipses.reshape(-1, 2).T, strict=True))
         source, parts = territories(mixture, far)
-        frames.append([{"source": source}, {"x": x, "y": y}])
+        frames.append([{"source": source}, around, around, deepest(mixture, far)])
         named = ", ".join(f"component {k + 1} has {100 * part:.0f} %" for k, part in enumerate(parts))
         notes.append(f"Of the map {named}.")
     plain_axis = {"range": [-1, 1], "showgrid": False, "showticklabels": False, "constrain": "domain"}
     layout = {"height": 370, "xaxis": plain_axis, "yaxis": plain_axis | {"scaleanchor": "x"}}
-    return Moving([picture, ring], frames, labels, slider, layout=layout, notes=notes, start=start)
+    return Moving([picture, *rings, numbers], frames, labels, slider, layout=layout, notes=notes, start=start)
 
 
 def territories(mixture, reach):
@@ -158,7 +161,21 @@ def territories(mixture, reach):
     return source, [(winner == k).mean() for k in range(mixture.num_components)]
 
 
-def numbers(row):
+def deepest(mixture, reach):
+    """Find where on the map each component leads by most, not too near the edge: there its number stands."""
+    side = np.linspace(-0.85, 0.85, 60)
+    places = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    given = scores(reach * places, mixture)
+    found = {"x": [], "y": [], "text": []}
+    for k in range(mixture.num_components):
+        lead = given[:, k] - np.delete(given, k, axis=1).max(axis=1)
+        if lead.max() > 0:
+            x, y = places[lead.argmax()]
+            found = {"x": [*found["x"], x], "y": [*found["y"], y], "text": [*found["text"], f"{k + 1}"]}
+    return found
+
+
+def spoken(row):
     """Write weights for the ear."""
     return ", ".join(f"{share:.2f}" for share in row)
 

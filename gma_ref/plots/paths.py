@@ -33,7 +33,7 @@ def _match_then_collect(left):
     keys, queries = left + 44, left + 171
     links = [(keys, _y(j), queries, _y(i)) for i in range(TOKENS) for j in range(TOKENS)]
     return [
-        *_panel(left, "Match, then collect", [("ink", "N^2"), ("ink", f" = {TOKENS**2} scores")]),
+        *_panel(left, "Match, then collect", [("ink", "N^2"), ("ink", f" = {TOKENS**2} similarities")]),
         *(_link(*ends, INK) for ends in links),
         *_tokens(keys, "key", "keys"),
         *_tokens(queries, "query", "queries"),

@@ -24,7 +24,11 @@ def routing_cost(num_queries, num_keys, num_components, routing_dim, value_dim):
     -----
     The projections are left out, see `projection_cost`. Source: Huang & Raza (2026); the number (12) is inferred.
     """
-    n_q, n_k, K, d_r, d_v = _counts(locals())
+    n_q = as_count("num_queries", num_queries)
+    n_k = as_count("num_keys", num_keys)
+    K = as_count("num_components", num_components)
+    d_r = as_count("routing_dim", routing_dim)
+    d_v = as_count("value_dim", value_dim)
     return _with_total(
         density=(n_q + n_k) * K * d_r,
         normalization=(n_q + n_k) * K,
@@ -53,7 +57,10 @@ def projection_cost(num_tokens, model_dim, routing_dim, value_dim):
     -----
     Source: Huang & Raza (2026), after Eq. (12).
     """
-    N, d_model, d_r, d_v = _counts(locals())
+    N = as_count("num_tokens", num_tokens)
+    d_model = as_count("model_dim", model_dim)
+    d_r = as_count("routing_dim", routing_dim)
+    d_v = as_count("value_dim", value_dim)
     return _with_total(queries=N * d_model * d_r, keys=N * d_model * d_r, values=N * d_model * d_v)
 
 
@@ -79,19 +86,18 @@ def routing_storage(num_queries, num_keys, num_components, routing_dim, value_di
     The causal count is that of the paper's implementation; this package's causal forms hold one memory at a time.
     Source: Huang & Raza (2026), after Eq. (12).
     """
-    memories = num_keys if as_flag("causal", causal) else 1
-    del causal
-    n_q, n_k, K, _, d_v, memories = _counts(locals())
+    n_q = as_count("num_queries", num_queries)
+    n_k = as_count("num_keys", num_keys)
+    K = as_count("num_components", num_components)
+    as_count("routing_dim", routing_dim)
+    d_v = as_count("value_dim", value_dim)
+    memories = n_k if as_flag("causal", causal) else 1
     return _with_total(
         responsibilities=(n_q + n_k) * K,
         memory=memories * K * d_v,
         normalizer=memories * K,
         output=n_q * d_v,
     )
-
-
-def _counts(arguments):
-    return [as_count(name, value) for name, value in arguments.items()]
 
 
 def _with_total(**terms):

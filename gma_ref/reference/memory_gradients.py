@@ -173,14 +173,13 @@ def gathered_gradients(w, mass, upstream, output, share, v, causal):
     G_bar, by_share = empty_sums(w, v, upstream, output, share, mass)
     o_bar = np.zeros(G_bar.shape[:-1], G_bar.dtype)
     by_v = np.empty((*G_bar.shape[:-2], *v.shape[-2:]), G_bar.dtype)
+    shrinks = np.ones_like(mass)
+    shrinks[..., :-1, :] = ratio(mass[..., :-1, :], mass[..., 1:, :])
     for j in reversed(range(v.shape[-2])):
-        G_bar += w[..., j, :, None] * upstream[..., j, None, :]
-        o_bar += w[..., j, :] * output[..., j, :]
+        G_bar = shrinks[..., j, :, None] * G_bar + w[..., j, :, None] * upstream[..., j, None, :]
+        o_bar = shrinks[..., j, :] * o_bar + w[..., j, :] * output[..., j, :]
         by_v[..., j, :] = (share[..., j, None, :] @ G_bar)[..., 0, :]
         by_share[..., j, :] = (G_bar @ v[..., j, :, None])[..., 0] - o_bar
-        growth = ratio(mass[..., j - 1, :], mass[..., j, :])
-        G_bar *= growth[..., None]
-        o_bar *= growth
     return by_v, by_share
 
 

@@ -196,9 +196,10 @@ def responsibilities(x: Float[Array, "... N d_r"], mixture: GaussianMixture) -> 
     Notes
     -----
     Formed in log space, so a vector far from every mean, where each density underflows to 0, still has them. Their
-    relative error is about that of the scores, 1e-16 times the largest score (6e-8 times it in float32). A vector that
-    is more than 1e154 standard deviations (1e19 in float32) from every mean has none, and gives NaN. Source: Huang &
-    Raza (2026), Eq. (3).
+    error is of the order of 1e-16 times the largest score in size (6e-8 times it in float32): some times more where
+    d_r is large, since a score is a sum of d_r rounded terms. A vector that is more than 1e154 standard deviations
+    (1e19 in float32) from every mean gets none: all scores are −inf, and the row is NaN. Source: Huang & Raza (2026),
+    Eq. (3).
     """
     return softmax(scores(x, mixture))
 

@@ -38,9 +38,9 @@ def ratio(numerator, denominator):
 def sum_to(array, shape):
     """Sum a gradient over the leading axes along which what it belongs to, of the given shape, was broadcast."""
     array = np.broadcast_to(array, np.broadcast_shapes(array.shape, shape))
-    added = array.ndim - len(shape)
-    stretched = [added + axis for axis, size in enumerate(shape) if size == 1 != array.shape[added + axis]]
-    return array.sum(axis=(*range(added), *stretched)).reshape(shape)
+    own = (1,) * (array.ndim - len(shape)) + shape
+    stretched = [axis for axis, size in enumerate(own) if size == 1 != array.shape[axis]]
+    return array.sum(axis=tuple(stretched)).reshape(shape)
 
 
 def lambert_w(z):

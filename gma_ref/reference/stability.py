@@ -100,7 +100,7 @@ def lipschitz_bounds(mixture: GaussianMixture, radius: float) -> dict[str, Float
     """
     B = score_gradient_bound(mixture, radius)
     D = np.where(active(mixture).sum(axis=-1) > 1, 2 * B, 0)
-    return {
+    bounds = {
         "score_gradient": B,
         "component": D / 4,
         "l1": D / 2,
@@ -108,6 +108,7 @@ def lipschitz_bounds(mixture: GaussianMixture, radius: float) -> dict[str, Float
         "l2_sharp": score_difference_bound(mixture, radius) / math.sqrt(8),
         "l2_global": global_l2_bound(mixture),
     }
+    return {name: np.asarray(bound) for name, bound in bounds.items()}
 
 
 def score_gradient_bound(mixture, radius):
@@ -130,7 +131,7 @@ def score_difference_bound(mixture, radius):
     offset = np.linalg.norm(pull[..., :, None, :] - pull[..., None, :, :], axis=-1)
     used = active(mixture)
     pairs = used[..., :, None] & used[..., None, :]
-    return np.where(pairs, radius * slope + offset, 0).max(axis=(-2, -1))
+    return np.where(pairs, radius * slope + offset, 0).max(axis=-1).max(axis=-1)
 
 
 def active(mixture):

@@ -52,9 +52,7 @@ def batch_mahalanobis(
     trace in which neither x nor μ is left, so for fixed weights it has no gradient. Here to show what GMA avoids: its
     covariances are parameters. Source: the pitfall is named by Huang & Raza (2026), in the footnote before Eq. (16).
     """
-    seen = np.swapaxes(x[..., :, None, :] - mu[..., None, :, :], -3, -2)  # (..., K, N, d_r)
-    gamma = np.swapaxes(weights, -1, -2)[..., None]
-    moment = np.swapaxes(gamma * seen, -1, -2) @ seen
-    covariance = moment / gamma.sum(axis=-2, keepdims=True) + ridge * np.eye(x.shape[-1], dtype=x.dtype)
-    solved = np.linalg.solve(covariance, np.swapaxes(seen, -1, -2))  # (..., K, d_r, N)
-    return np.swapaxes((seen * np.swapaxes(solved, -1, -2)).sum(axis=-1), -1, -2)
+    seen = x[..., :, None, :] - mu[..., None, :, :]
+    moment = np.einsum("...ik,...ikm,...ikn->...kmn", weights, seen, seen)
+    covariance = moment / weights.sum(axis=-2)[..., None, None] + ridge * np.eye(x.shape[-1], dtype=x.dtype)
+    return np.einsum("...ikm,...kmn,...ikn->...ik", seen, np.linalg.inv(covariance), seen)

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-CHAPTERS = sorted(path for path in (ROOT / "book").rglob("*.md") if "{code-cell}" in path.read_text(encoding="utf-8"))
+PAGES = sorted((ROOT / "book").rglob("*.md"))
+CHAPTERS = [path for path in PAGES if "{code-cell}" in path.read_text(encoding="utf-8")]
 CODE_CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PAGE_WIDTH = 76  # characters of code that fit the page without scrolling
 
@@ -50,5 +51,21 @@ def named(part):
 def test_the_table_of_contents_names_every_chapter():
     """One that it does not name would be exported, and yet neither run nor checked."""
     contents = named(yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8")))
-    chapters = [path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "book").rglob("*.md")]
+    chapters = [path.relative_to(ROOT).with_suffix("").as_posix() for path in PAGES]
     assert sorted(name.removesuffix(".md") for name in contents) == sorted(chapters)
+
+
+def comments(text):
+    """Return the lines that begin with a percent sign: MyST takes them for comments, and they vanish from the page."""
+    prose = CODE_CELL.sub(lambda cell: cell[1].removesuffix(code_of(cell[1])), text)  # captions are prose too
+    return [line for line in prose.splitlines() if re.match(r"\s*%", line)]
+
+
+def test_a_percent_sign_that_begins_a_line_is_found():
+    cell = "```{code-cell} ipython3\n---\ncaption: |\n  Less than 3\n  % each.\n---\n%matplotlib inline\n```\n"
+    assert comments(f"Less than 3\n% each. Not\n5 % of it.\n\n{cell}") == ["% each. Not", "  % each."]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_no_line_of_a_page_vanishes(page):
+    assert comments(page.read_text(encoding="utf-8")) == []

@@ -131,4 +131,4 @@ def test_paths_are_as_many_as_the_words_say():
     assert lines == 7 * 7 + 2 * 7 * 2
     root = ElementTree.fromstring(str(plots.compare_paths()))
     words = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
-    assert {"N2 = 49 scores", "2NK = 28 shares"} < set(words)
+    assert {"N2 = 49 similarities", "2NK = 28 shares"} < set(words)

@@ -118,8 +118,19 @@ def test_a_map_shows_who_is_responsible_where():
         assert np.median(purple[:, 2]) > np.median(grey[:, 2]) + 50
         part = float(re.search(r"component 1 has (\d+) %", content(picture)["notes"][step])[1])
         assert part == pytest.approx(100 * (shares > 0.5).mean(), abs=1)
-    rings = trace_at(picture, 1, 1)
-    assert np.nanmax(np.array(rings["x"], dtype=float)) == pytest.approx((1 + 0.5**0.5) / 40, rel=1e-2)
+        numbers = trace_at(picture, step, 3)
+        assert numbers["text"] == ["1", "2"]
+        places = reach * np.transpose([numbers["x"], numbers["y"]])
+        assert responsibilities(places, mixture).argmax(axis=1).tolist() == [0, 1]
+    for number in (1, 2):
+        ring = np.array(trace_at(picture, 1, number)["x"], dtype=float)
+        assert np.nanmax(ring) == pytest.approx((1 + 0.5**0.5) / 40, rel=1e-2)
+
+
+def test_a_component_that_is_nowhere_ahead_has_no_number_on_the_map():
+    mixture = GaussianMixture([[0, 0], [0, 0]], np.ones((2, 2)), np.log([0.9, 0.1]))
+    picture = plots.moving_regions([mixture], ["a"], "s")
+    assert trace_at(picture, 0, 3)["text"] == ["1"]
 
 
 def test_matrices_stand_side_by_side_each_on_its_own_scale():

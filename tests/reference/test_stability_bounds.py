@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import optimize, special
@@ -75,6 +75,7 @@ def jacobian_at(x, mixture):
     return gamma[:, None] * (u - gamma @ u)
 
 
+@settings(max_examples=12)
 @given(mixtures())
 def test_no_point_of_the_ball_beats_a_bound(mixture):
     bounds = gma_ref.lipschitz_bounds(mixture, RADIUS)
@@ -99,6 +100,7 @@ def test_no_two_points_of_the_ball_beat_a_bound(mixture, seed):
     assert (np.linalg.norm(change, axis=-1) <= bounds["l2_sharp"] * apart * (1 + 1e-9)).all()
 
 
+@settings(max_examples=12)
 @given(mixtures(kinds=("equal",)))
 def test_bounds_with_the_true_difference_hold(mixture):
     pull = mixture.mu / mixture.variance
@@ -110,6 +112,7 @@ def test_bounds_with_the_true_difference_hold(mixture):
         assert found[name] <= limit * (1 + 1e-12)
 
 
+@settings(max_examples=12)
 @given(mixtures(K=2, kinds=("equal",)))
 def test_two_components_reach_more_than_99_percent(mixture):
     # wherever the priors put the tie, the optimiser finds it
@@ -121,6 +124,7 @@ def test_two_components_reach_more_than_99_percent(mixture):
 # All of space: B6
 
 
+@settings(max_examples=12)
 @given(mixtures(K=2, kinds=("isotropic", "nested")))
 def test_constant_of_two_comparable_components_is_exact(mixture):
     exact = gma_ref.lipschitz_bounds(mixture, 1.0)["l2_global"]
@@ -148,6 +152,7 @@ def along_the_steepest_coordinate(mixture):
     return -optimize.minimize_scalar(fall, bounds=(t - 0.02, t + 0.02), method="bounded", options={"xatol": 1e-12}).fun
 
 
+@settings(max_examples=12)
 @given(mixtures(kinds=("isotropic", "equal", "nested")))
 def test_no_point_of_space_beats_a_global_bound(mixture):
     bound, other = gma_ref.lipschitz_bounds(mixture, 1.0)["l2_global"], gma_ref.background_bound(mixture)
@@ -189,6 +194,7 @@ def diameter(points):
     return max((np.linalg.norm(a - b) for a, b in combinations(points, 2)), default=0)
 
 
+@settings(max_examples=12)
 @given(mixtures(), st.integers(0, 2**32), st.sampled_from([0.0, 1e-6, 0.5]))
 def test_the_read_changes_no_faster_than_its_slots_differ(mixture, seed, eps):
     rng = np.random.default_rng(seed)
@@ -219,6 +225,7 @@ def test_the_read_of_two_slots_reaches_its_bound(seed):
     assert 0.99 * bound <= slope <= bound * (1 + 1e-9)
 
 
+@settings(max_examples=12)
 @given(mixtures(), st.integers(0, 2**32), st.booleans())
 def test_a_key_moves_an_output_by_no_more_than_its_weight_allows(mixture, seed, causal):
     # B2: ‖∂o_i/∂k_j‖ ≤ D A_ij ‖V_j − o_i‖

@@ -21,11 +21,12 @@ def rank(matrix):
 # S1-S4: the weights
 
 
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
 @both_modes
 @every_eps
 @masks
-def test_rows_of_the_weights_sum_to_less_than_one_by_eps(mask, eps, causal):
-    gamma_q, gamma_k, _ = draw_responsibilities()
+def test_rows_of_the_weights_sum_to_less_than_one_by_eps(mask, eps, causal, batch):
+    gamma_q, gamma_k, _ = draw_responsibilities(batch=batch)
     overlap = oracles.affinity(gamma_q, gamma_k)
     assert ((overlap >= 0) & (overlap <= 1)).all()
     seen = np.tri(6, dtype=bool) if causal else np.ones((6, 6), bool)
@@ -45,20 +46,21 @@ def test_outputs_stay_between_the_values_and_zero(causal):
         assert ((output @ directions).max(axis=1) <= (corners @ directions).max(axis=1) + 1e-12).all()
 
 
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
 @masks
 @every_eps
-def test_weights_are_of_low_rank_and_causally_in_blocks(eps, mask):
+def test_weights_are_of_low_rank_and_causally_in_blocks(eps, mask, batch):
     # the factors themselves: K columns on the left, K rows on the right
-    gamma_q, gamma_k, _ = draw_responsibilities(K=2)
+    gamma_q, gamma_k, _ = draw_responsibilities(K=2, batch=batch)
     key_factor = gamma_k if mask is None else np.where(mask[:, None], gamma_k, 0)
     for causal in (False, True):
-        mass = np.cumsum(key_factor, axis=1) if causal else key_factor.sum(axis=1, keepdims=True)
-        query_factor = gamma_q / ((gamma_q * mass).sum(axis=2, keepdims=True) + eps)
+        mass = np.cumsum(key_factor, axis=-2) if causal else key_factor.sum(axis=-2, keepdims=True)
+        query_factor = gamma_q / ((gamma_q * mass).sum(axis=-1, keepdims=True) + eps)
         weights = gma_ref.attention_weights(gamma_q, gamma_k, causal=causal, eps=eps, key_mask=mask)
         for t in range(1, 6) if causal else [0]:
-            block = weights[:, t:, :t] if causal else weights
-            seen = key_factor[:, :t] if causal else key_factor
-            assert_allclose(block, np.einsum("bik,bjk->bij", query_factor[:, t:], seen), rtol=1e-12)
+            block = weights[..., t:, :t] if causal else weights
+            seen = key_factor[..., :t, :] if causal else key_factor
+            assert_allclose(block, np.einsum("...ik,...jk->...ij", query_factor[..., t:, :], seen), rtol=1e-12)
             assert (rank(block) <= 2).all()
 
 
