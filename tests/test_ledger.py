@@ -12,6 +12,7 @@ import pytest
 
 from gma_ref import reference
 from gma_ref.equations import EQUATIONS
+from gma_ref.proofs import claims
 
 ROOT = Path(__file__).parent.parent
 ROWS = {row.label: row for row in EQUATIONS}
@@ -44,6 +45,12 @@ def test_status_is_one_of_three(row):
 def test_functions_of_the_row_exist(row):
     for name in filter(None, (row.function, row.proof, row.pytorch)):
         assert callable(pkgutil.resolve_name(name)), name
+
+
+@every_row
+def test_proof_of_the_row_is_one_of_its_claims(row):
+    own = [one.build for one in claims() if one.row == row.label]
+    assert own == [] if row.proof is None else pkgutil.resolve_name(row.proof) in own
 
 
 @every_row

@@ -11,13 +11,14 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 from gma_ref import equations
+from gma_ref.proofs import claims
 
 LOGGER = logging.getLogger(__name__)
 STATUS = {"given": "paper", "inferred": "inferred", "ours": "ours"}
 
 
 class LedgerDirective(Directive):
-    """Set ``gma_ref.equations.EQUATIONS`` as a table: equation, origin of its number, function, test."""
+    """Set ``gma_ref.equations.EQUATIONS`` as a table: equation, origin of its number, function, test, proof."""
 
     def run(self) -> list:
         """Build the table; a column that no row fills is left out."""
@@ -31,7 +32,7 @@ class LedgerDirective(Directive):
             ("Checked by", lambda row: self.test(row.test)),
         ]
         if any(row.proof for row in equations.EQUATIONS):
-            columns.append(("Proof", lambda row: row.proof and self.test(row.proof)))
+            columns.append(("Established", self.established))
         if any(row.pytorch for row in equations.EQUATIONS):
             columns.append(("In PyTorch", lambda row: row.pytorch and self.function(row.pytorch)))
         heads = [nodes.Text(head) for head, _ in columns]
@@ -65,11 +66,27 @@ class LedgerDirective(Directive):
         """Return the test's claim in words, linked to its source on GitHub."""
         path, name = node_id.split("::", 1)
         name = name.split("[")[0]
+        return self.source(path, name, name.removeprefix("test_").replace("_", " "))
+
+    def established(self, row) -> nodes.Node:
+        """Say how far the proofs of a row reach, each linked to its source; without one, that numbers check it."""
+        if not row.proof:
+            return nodes.Text("checked numerically")
+        cell = nodes.inline()
+        for one in claims():
+            if one.row == row.label:
+                cell += [nodes.Text("; ")] if cell.children else []
+                path = one.build.__module__.replace(".", "/") + ".py"
+                cell += self.source(path, one.build.__name__, one.reach())
+        return cell
+
+    def source(self, path: str, name: str, text: str) -> nodes.Node:
+        """Return a link to a function's source on GitHub."""
         line = lines_of_functions(Path(self.env.srcdir) / path).get(name)
         if line is None:
-            LOGGER.warning("the ledger names a test that does not exist: %s", node_id, location=self.env.docname)
+            LOGGER.warning("the ledger names what does not exist: %s in %s", name, path, location=self.env.docname)
         url = f"{self.env.config.html_theme_options['repository_url']}/blob/HEAD/{path}#L{line}"
-        return nodes.reference("", name.removeprefix("test_").replace("_", " "), refuri=url, internal=False)
+        return nodes.reference("", text, refuri=url, internal=False)
 
 
 @lru_cache

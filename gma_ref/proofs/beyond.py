@@ -2,7 +2,7 @@
 
 from sympy import Rational, Sum, Symbol, exp, sqrt, symbols
 
-from .claim import FIXED, proves
+from .claim import ALGEBRA, FIXED, proves
 from .memory_gradients import mean, output, weight
 from .routing import score
 from .steps import Bounded, Equal
@@ -58,7 +58,7 @@ def read_bound_with_two_slots():
     ]
 
 
-@proves("B4", "The best constant from R, M and the smallest variance, coordinate by coordinate",
+@proves("B4", "The best constant from R, M and the smallest variance, coordinate by coordinate", scope=ALGEBRA,
         assumptions=["Precisions are s and t times the largest one, with s and t between 0 and 1."])  # fmt: skip
 def best_constant():
     """Bound the square of one coordinate of u_k − u_ℓ, in units of the largest precision."""
@@ -85,7 +85,7 @@ def best_constant():
     ]  # fmt: skip
 
 
-@proves("B6", "Two components, one broader in every coordinate: a bound for every token",
+@proves("B6", "Two components, one broader in every coordinate: a bound for every token", scope=ALGEBRA,
         assumptions=["The precision of ℓ exceeds that of k by e in every coordinate, 0 < e ≤ β."])  # fmt: skip
 def pair_of_comparable_components():
     """Complete the square in the difference of two scores."""
@@ -111,7 +111,7 @@ def pair_of_comparable_components():
     ]  # fmt: skip
 
 
-@proves("B5", "Two scores along a ray: the algebra that decides who wins far out",
+@proves("B5", "Two scores along a ray: the algebra that decides who wins far out", scope=ALGEBRA,
         assumptions=["Determinants and priors are left out: they do not change along the ray."])  # fmt: skip
 def along_a_ray():
     """Put x = t·h into two scores and their gradients."""

@@ -8,6 +8,7 @@ from .steps import Step
 from .symbols import Definition
 
 ANY = "any size"
+ALGEBRA = "algebra, any size"
 FIXED = "fixed size"
 
 _BUILDERS: dict[str, "Claim"] = {}
@@ -40,7 +41,8 @@ class Claim:
     title : str
         What it says, in words.
     scope : str
-        ``"any size"``: proved with symbols for N, K, d_r, d_v. ``"fixed size"``: see `sizes`.
+        ``"any size"``: proved with symbols for N, K, d_r, d_v. ``"algebra, any size"``: so are the formulas; between
+        them stands an argument in words, such as a triangle inequality. ``"fixed size"``: see `sizes`.
     sizes : str
         The sizes for which a claim of fixed size is proved.
     row : str
@@ -99,7 +101,7 @@ class Claim:
         """Display the proof in a notebook: assumptions, definitions, then each step and its reason."""
         from IPython.display import Markdown, Math, display
 
-        display(Markdown(f"**{self.title}.** {self.reach()} " + " ".join(self.assumptions)))
+        display(Markdown(f"**{self.title}** ({self.reach()}). " + " ".join(self.assumptions)))
         if self.definitions:
             display(Markdown("Where"))
         for definition in self.definitions:
@@ -109,8 +111,8 @@ class Claim:
             display(Math(step.latex()))
 
     def reach(self):
-        """Say in a sentence how far the proof reaches."""
-        return "Proved for any size." if self.scope == ANY else f"Proved for a fixed size: {self.sizes}."
+        """Say how far the proof reaches."""
+        return "algebra proved for any size" if self.scope == ALGEBRA else f"proved for {self.sizes or self.scope}"
 
     def _repr_latex_(self):
         return self.statement._repr_latex_()

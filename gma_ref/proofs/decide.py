@@ -31,6 +31,7 @@ from sympy import (
     together,
 )  # fmt: skip
 
+from .refute import refuted
 from .symbols import RANGE, Apart, UpTo
 
 e = Function("e", positive=True)  # the exponential, with no rule of its own
@@ -46,8 +47,8 @@ class Term(NamedTuple):
 def residual(expression):
     """Return 0 if the expression is zero, by the procedure above; else what is left of it."""
     left = canonical(expression)
-    if left == 0:
-        return S.Zero
+    if left == 0 or refuted(left):
+        return left
     numerator, _ = fraction(together(left))
     if canonical(numerator) == 0:
         return S.Zero

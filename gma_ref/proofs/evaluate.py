@@ -1,23 +1,27 @@
 """Numbers for the formulas of a proof, so that they can be compared with what the package computes."""
 
-import math
 from itertools import product
 
 import numpy as np
-from sympy import Add, Indexed, KroneckerDelta, Mul, Pow, Product, Sum, exp, log, sympify
+from sympy import Dummy, IndexedBase, Product, Sum, Symbol, exp, lambdify, log, sympify
 
-from .symbols import RANGE, Apart, UpTo, unfold
+from .symbols import RANGE, unfold
 
-RULES = {
-    Add: lambda *parts: math.fsum(parts),
-    Mul: lambda *parts: math.prod(parts),
-    Pow: lambda base, power: base**power,
-    exp: math.exp,
-    log: math.log,
-    KroneckerDelta: lambda one, other: float(one == other),
-    Apart: lambda one, other: float(one != other),
-    UpTo: lambda one, other: float(one <= other),
+MARKS = {
+    "KroneckerDelta": lambda one, other: one == other,
+    "Apart": lambda one, other: one != other,
+    "UpTo": lambda one, other: one <= other,
 }
+
+
+class FromOne:
+    """An array whose indices count from 1, as in the formulas."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def __getitem__(self, place):
+        return self.values[tuple(index - 1 for index in place) if isinstance(place, tuple) else place - 1]
 
 
 def evaluate(expression, over, sizes, arrays, definitions=(), **scalars):
@@ -43,25 +47,15 @@ def evaluate(expression, over, sizes, arrays, definitions=(), **scalars):
     ndarray
     """
     whole = unfold(sympify(expression), definitions)
+    whole = whole.replace(Product, lambda body, *limits: exp(Sum(log(body), *limits)))  # lambdify knows no Product
     known = sizes | {symbol: scalars[symbol.name] for symbol in whole.free_symbols if symbol.name in scalars}
+    bases = {base: IndexedBase(f"array{number}") for number, base in enumerate(whole.atoms(IndexedBase))}
+    plain = {dummy: Symbol(f"index{number}", integer=True) for number, dummy in enumerate(whole.atoms(Dummy))}
+    names = [plain.get(index, index) for index in over]
+    function = lambdify([*names, *known, *bases.values()], whole.xreplace(bases | plain), modules=[MARKS, "math"])
+    given = [*known.values(), *(FromOne(arrays[base]) for base in bases)]
     axes = [sizes[RANGE[index]] for index in over]
     values = np.empty(axes)
     for place in product(*map(range, axes)):
-        values[place] = number(whole, known | {index: at + 1 for index, at in zip(over, place, strict=True)}, arrays)
+        values[place] = function(*(index + 1 for index in place), *given)
     return values
-
-
-def number(node, known, arrays):
-    """Return the value of an expression, given those of its symbols and arrays."""
-    if node in known:
-        return known[node]
-    if node.is_number:
-        return int(node) if node.is_Integer else float(node)
-    if isinstance(node, Indexed):
-        return arrays[node.base][tuple(number(index, known, arrays) - 1 for index in node.indices)]
-    if isinstance(node, Sum | Product):
-        body, *inner, (index, _, size) = node.args
-        rest = node.func(body, *inner) if inner else body
-        parts = [number(rest, known | {index: at}, arrays) for at in range(1, number(size, known, arrays) + 1)]
-        return RULES[Add if isinstance(node, Sum) else Mul](*parts)
-    return RULES[node.func](*(number(part, known, arrays) for part in node.args))

@@ -1,15 +1,25 @@
 """Formulas of a proof as LaTeX that MathJax 2 and 3 both know."""
 # ruff: noqa: N802  SymPy looks for methods of these names
 
-from sympy import Add, MatrixSymbol
+from sympy import Add, MatrixSymbol, Mul
 from sympy.printing.latex import LatexPrinter
-from sympy.printing.precedence import PRECEDENCE
 
 LONG = 60  # letters and signs, above which an equation takes two lines
 
 
 class Printer(LatexPrinter):
     """SymPy's printer with the book's ways of writing."""
+
+    def _as_ordered_terms(self, expr, order=None):
+        """Begin a sum with a term that has no minus."""
+        return sorted(expr.as_ordered_terms(), key=lambda term: term.could_extract_minus_sign())
+
+    def _print_Mul(self, expr):
+        """Put brackets after what stands alone: γ(1 − γ), not (1 − γ)γ."""
+        if expr.could_extract_minus_sign():
+            return f"- {self._print(-expr)}"
+        factors = sorted(expr.as_ordered_factors(), key=lambda factor: factor.as_base_exp()[0].is_Add)
+        return super()._print_Mul(Mul(*factors, evaluate=False))
 
     def _print_Indexed(self, expr, exp=None):
         name = self._print(expr.base.label)
@@ -45,6 +55,11 @@ class Printer(LatexPrinter):
     def _print_UpTo(self, expr, exp=None):
         return self.mark(r"\le", expr)
 
+    def _print_At(self, expr, exp=None):
+        expression, value, *variables = map(self._print, expr.args)
+        tex = rf"{expression} \Bigr|_{{{' = '.join([*variables, value])}}}"
+        return rf"\Bigl({tex}\Bigr)^{{{exp}}}" if exp else rf"\Bigl. {tex}"
+
     def _print_Partial(self, expr):
         expression, variable = expr.args
         inner = self._print(expression)
@@ -53,12 +68,9 @@ class Printer(LatexPrinter):
         return rf"\frac{{\partial}}{{\partial {self._print(variable)}}} {inner}"
 
 
-PRECEDENCE.setdefault("Partial", PRECEDENCE["Mul"])
-
-
 def latex(expression):
     """Return an expression as LaTeX."""
-    return Printer({"fold_short_frac": False, "ln_notation": False}).doprint(expression)
+    return Printer({"fold_short_frac": False, "ln_notation": False, "order": "none"}).doprint(expression)
 
 
 def relation(left, sign, right):

@@ -4,7 +4,7 @@ from sympy import Sum, Symbol, exp
 
 from .claim import proves
 from .steps import Equal
-from .symbols import Definition, Partial, array, c, ell, fresh, i, j, k, m, n, r, total
+from .symbols import Definition, Partial, array, c, ell, fresh, i, j, k, m, n, total
 
 eps = Symbol("epsilon", positive=True)
 gamma_q, gamma_k, value = array("gamma^Q", positive=True), array("gamma^K", positive=True), array("V")
@@ -159,7 +159,7 @@ def bounded_score_gradients():
 def output_through_a_key():
     """Differentiate the output by a key's responsibilities, then by its scores."""
     gap = sees[i, j] * (value[j, c] - output[i, c]) / denominator[i]
-    overlap = total(gamma_q[i, r] * gamma_k[j, r], r)
+    overlap = total(gamma_q[i, ell] * gamma_k[j, ell], ell)
     weight_of_key = sees[i, j] * overlap / denominator[i]
     moved = total(Partial(output[i, c], score_k[j, k]) * slope[k, m], k)
     own = total(gamma_k[j, k] * slope[k, m], k)

@@ -1,13 +1,13 @@
 """Proofs of the algebra behind the stability bounds (L1 to L6), for any K and d_r unless a claim says otherwise."""
 
-from sympy import Matrix, Rational, Symbol, diff, exp, sqrt, symbols
+from sympy import Rational, Symbol, exp, sqrt, symbols
 
-from .claim import FIXED, proves
+from .claim import ALGEBRA, FIXED, proves
 from .routing import POSITIVE_VARIANCE, SCORE, SOFTMAX, gamma, mu, score, variance, x
 from .steps import Bounded, Equal
-from .symbols import Apart, Definition, Partial, array, ell, i, k, m, r, total
+from .symbols import Apart, At, Definition, Partial, array, ell, i, k, m, r, total
 
-gradient, precision = array("u"), array("p", positive=True)
+gradient, row, precision = array("u"), array("J"), array("p", positive=True)
 lowest, width = symbols("a_0 D", real=True)
 slope, below, above = array("a"), array("b", positive=True), array("c", positive=True)
 part, plus, minus = array("h"), array("w^+", nonnegative=True), array("w^-", nonnegative=True)
@@ -32,7 +32,11 @@ MIXTURE = [SOFTMAX, SCORE, GRADIENT, PRECISION]
 
 
 @proves(
-    "L1", "The score gradient, and what bounds it", assumptions=[POSITIVE_VARIANCE], where=[SCORE, GRADIENT, PRECISION]
+    "L1",
+    "The score gradient, and what bounds it",
+    scope=ALGEBRA,
+    assumptions=[POSITIVE_VARIANCE],
+    where=[SCORE, GRADIENT, PRECISION],
 )
 def score_gradient_in_a_ball():
     """Differentiate the score by its token, and split the gradient."""
@@ -47,7 +51,13 @@ def score_gradient_in_a_ball():
     ]  # fmt: skip
 
 
-@proves("L2", "The Jacobian of the responsibilities, one component", assumptions=[POSITIVE_VARIANCE], where=MIXTURE)
+@proves(
+    "L2",
+    "The Jacobian of the responsibilities, one component",
+    scope=ALGEBRA,
+    assumptions=[POSITIVE_VARIANCE],
+    where=MIXTURE,
+)
 def component_bound():
     """Differentiate a responsibility by the token, and centre."""
     average = total(gamma[i, ell] * gradient[ell, m], ell)
@@ -72,7 +82,7 @@ def point_between(component):
 BETWEEN_ENDS = Definition(slope[k], point_between)
 
 
-@proves("L3", "From one direction to the sum of all changes", where=[BETWEEN_ENDS, SOFTMAX],
+@proves("L3", "From one direction to the sum of all changes", scope=ALGEBRA, where=[BETWEEN_ENDS, SOFTMAX],
         assumptions=[BETWEEN, "Every point inside the interval; its ends by continuity."])  # fmt: skip
 def variance_bound():
     """Bound the mean distance by the variance, and the variance by the interval."""
@@ -91,7 +101,7 @@ def variance_bound():
     ]  # fmt: skip
 
 
-@proves("L4", "From the sum of all changes to their length",
+@proves("L4", "From the sum of all changes to their length", scope=ALGEBRA,
         assumptions=["The changes sum to 0: w⁺, what rises, and w⁻, what falls, have the same sum."])  # fmt: skip
 def length_bound():
     """Compare the sum of squares with the square of the sum."""
@@ -105,27 +115,28 @@ def length_bound():
     ]  # fmt: skip
 
 
-@proves(
-    "L4b", "The bounds L2 to L4 are reached", row="L4", scope=FIXED, sizes="K = 2, d_r = 2, equal covariances, midpoint"
-)
+def row_at_the_midpoint(component, axis):
+    """Return an entry of the Jacobian where both responsibilities are ½."""
+    mean = (gradient[1, axis] + gradient[2, axis]) / 2
+    return (gradient[component, axis] - mean) / 2
+
+
+ROW = Definition(row[k, m], row_at_the_midpoint)
+
+
+@proves("L4b", "The bounds L2 to L4 are reached", row="L4", scope=FIXED, sizes="K = 2 and any d_r", where=[ROW],
+        assumptions=["Equal covariances, so that u₁ − u₂ is the same everywhere (L5), of length D."])  # fmt: skip
 def bounds_are_reached():
-    """Put the midpoint of two means into the Jacobian."""
-    p1, p2, distance1, distance2 = symbols("p_1 p_2 a_1 a_2", real=True)
-    here = Matrix([0, 0])
-    means = [Matrix([distance1, distance2]), Matrix([-distance1, -distance2])]
-    precisions = Matrix([[p1, 0], [0, p2]])
-    slopes = [precisions * (mean - here) for mean in means]
-    largest = (slopes[0] - slopes[1]).dot(slopes[0] - slopes[1])
-    half = Rational(1, 2)
-    rows = [half * (slope - half * slopes[0] - half * slopes[1]) for slope in slopes]
+    """Look where the two responsibilities are equal."""
+    square = total((gradient[1, m] - gradient[2, m]) ** 2, m)
     return [
-        Equal("component", rows[0].dot(rows[0]), largest / 16, "the square of D/4"),
-        Equal("opposite", (rows[0] + rows[1]).dot(rows[0] + rows[1]), 0, "what one gains the other loses: D/2 in sum"),
-        Equal("length", sum(row.dot(row) for row in rows), largest / 8, "the square of D/(2√2)"),
+        Equal("component", total(row[1, m] ** 2, m), square / 16, "the square of D/4"),
+        Equal("opposite", row[1, m], -row[2, m], "what one gains the other loses: D/2 in sum"),
+        Equal("length", total(row[1, m] ** 2, m) + total(row[2, m] ** 2, m), square / 8, "the square of D/(2√2)"),
     ]
 
 
-@proves("L5", "How far two score gradients are apart", where=[GRADIENT])
+@proves("L5", "How far two score gradients are apart", scope=ALGEBRA, where=[GRADIENT])
 def difference_of_gradients():
     """Collect what multiplies the token."""
     apart = -(precision[k, m] - precision[r, m]) * x[i, m]
@@ -139,23 +150,28 @@ def difference_of_gradients():
     ]  # fmt: skip
 
 
-@proves("L6", "A mixture whose Jacobian grows without bound", scope=FIXED, sizes="the mixture named here")
+x_1, x_2 = symbols("x_1 x_2", real=True)
+first = array("gamma")
+
+
+def weight_of_first(component):
+    """Return the first of two responsibilities with μ = 0, precisions (1, 4) and (4, 1), equal priors."""
+    scores = -(x_1**2 + 4 * x_2**2) / 2, -(4 * x_1**2 + x_2**2) / 2
+    return exp(scores[component - 1]) / (exp(scores[0]) + exp(scores[1]))
+
+
+FIRST = Definition(first[1], weight_of_first)
+
+
+@proves("L6", "A mixture whose Jacobian grows without bound", scope=FIXED, where=[FIRST],
+        sizes="K = 2, d_r = 2, μ = 0, variances (1, ¼) and (¼, 1), equal priors")  # fmt: skip
 def only_local():
-    """Walk out on the diagonal of K = 2, d_r = 2, μ = 0, variances (1, 1/4) and (1/4, 1), equal priors."""
-    first, second = symbols("x_1 x_2", real=True)
+    """Differentiate, then walk out on the diagonal."""
     far = Symbol("t", positive=True)
-    scores = [-half_distance(first, second, 1, 4), -half_distance(first, second, 4, 1)]
-    weights = [exp(score) / (exp(scores[0]) + exp(scores[1])) for score in scores]
-    here = {first: far, second: far}
-    slopes = [diff(weights[0], variable).subs(here) for variable in (first, second)]
+    slopes = [At(Partial(first[1], variable), far, x_1, x_2) for variable in (x_1, x_2)]
     return [
-        Equal("tie", weights[0].subs(here), Rational(1, 2), "the two determinants are equal, and so are the distances"),
-        Equal("first coordinate", slopes[0], 3 * far / 4, "differentiate, then walk"),
+        Equal("tie", At(first[1], far, x_1, x_2), Rational(1, 2), "equal distances, equal determinants"),
+        Equal("first coordinate", slopes[0], 3 * far / 4, "differentiate, then put in (t, t)"),
         Equal("second coordinate", slopes[1], -3 * far / 4, "the other way"),
-        Equal("length", sqrt(slopes[0] ** 2 + slopes[1] ** 2), 3 * sqrt(2) / 4 * far, "it grows with t"),
+        Equal("squared length", slopes[0] ** 2 + slopes[1] ** 2, (3 * sqrt(2) / 4 * far) ** 2, "it grows with t"),
     ]
-
-
-def half_distance(first, second, *precisions):
-    """Return half the squared Mahalanobis distance to the origin."""
-    return (precisions[0] * first**2 + precisions[1] * second**2) / 2

@@ -2,12 +2,12 @@
 
 from sympy import Integer, Sum
 
-from .claim import proves
+from .claim import ALGEBRA, proves
 from .memory import AFFINITY, WEIGHT, affinity, eps, gamma_k, gamma_q, weight
 from .memory_gradients import SOFTMAX_K, SOFTMAX_Q, mass, slot
 from .routing import softmax
 from .steps import Bounded, Equal, Positive
-from .symbols import Apart, Definition, K, N, UpTo, array, c, ell, fresh, i, j, k, n, r, total
+from .symbols import Apart, Definition, K, N, UpTo, array, c, ell, fresh, i, j, k, n, total
 
 vector, kept = array("b"), array("b", nonnegative=True)
 mean_weight, share, held = array("w", positive=True), array("h", positive=True), array("M", positive=True)
@@ -19,7 +19,7 @@ SIMPLEX = [SOFTMAX_Q, SOFTMAX_K]
 def bounds_of_the_affinity():
     """Write 1 as the product of two sums of responsibilities."""
     routed = total(affinity[i, n], n)
-    unmatched = total(gamma_q[i, k] * gamma_k[j, r] * Apart(k, r), k, r)
+    unmatched = total(gamma_q[i, k] * gamma_k[j, ell] * Apart(k, ell), k, ell)
     return [
         Positive("above 0", affinity[i, j], "responsibilities are positive"),
         Bounded("at most 1", affinity[i, j], Integer(1), unmatched, "what the two put on different components"),
@@ -31,7 +31,10 @@ def bounds_of_the_affinity():
 
 
 @proves(
-    "S2", "Bidirectional weights have rank at most K; so have the causal ones left of a cut", where=[AFFINITY, WEIGHT]
+    "S2",
+    "Bidirectional weights have rank at most K; so have the causal ones left of a cut",
+    scope=ALGEBRA,
+    where=[AFFINITY, WEIGHT],
 )
 def rank_at_most_k():
     """Multiply by any vector: what comes out depends on K numbers."""
@@ -50,7 +53,7 @@ def rank_at_most_k():
     ]  # fmt: skip
 
 
-@proves("S2b", "Causal weights have full rank", row="S2", where=[AFFINITY])
+@proves("S2b", "Causal weights have full rank", scope=ALGEBRA, row="S2", where=[AFFINITY])
 def full_rank_when_causal():
     """Look at the diagonal and above it."""
     past = Sum(affinity[i, n], (n, 1, i)) + eps
@@ -128,7 +131,7 @@ def capacity():
     """Bound the diagonal of the weights by what the slots hold."""
     whole = total(gamma_q[i, ell] * held[ell], ell)
     read = gamma_q[i, k] * held[k] / whole
-    others = total(mean_weight[i, r] * Apart(k, r), r)
+    others = total(mean_weight[i, ell] * Apart(k, ell), ell)
     by_stabilizer = eps / (total(gamma_k[n, k], n) + eps)
     gap = total(by_stabilizer, k) + total(others * share[i, k], i, k)
     return [

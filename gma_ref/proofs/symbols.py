@@ -22,6 +22,7 @@ from sympy import (
     symbols,
 )  # fmt: skip
 from sympy.matrices.expressions.matexpr import MatrixElement
+from sympy.printing.precedence import PRECEDENCE
 
 from .latex import latex, relation
 
@@ -75,6 +76,8 @@ class Definition(NamedTuple):
 class Partial(Expr):
     """A partial derivative that is taken only when it is asked for, after its definitions have been put in."""
 
+    precedence = PRECEDENCE["Mul"]  # for brackets
+
     def __new__(cls, expression, variable):
         """Keep both as they are."""
         return Expr.__new__(cls, expression, variable)
@@ -88,6 +91,21 @@ class Partial(Expr):
         """Differentiate, with summation indices that differ from those of the variable."""
         expression, variable = self.args
         return diff(renamed(expression), variable)
+
+
+class At(Expr):
+    """An expression with one value put in for some symbols, after its derivatives have been taken."""
+
+    precedence = PRECEDENCE["Mul"]
+
+    def __new__(cls, expression, value, *variables):
+        """Keep all as they are."""
+        return Expr.__new__(cls, expression, value, *variables)
+
+    @property
+    def is_commutative(self):
+        """A number like any other."""
+        return True
 
 
 def renamed(node):
@@ -143,11 +161,14 @@ def unfold(expression, definitions):
             return Partial(put_in(expression), variable).take()
         if isinstance(node, Integral):
             return put_in(node.doit())
+        if isinstance(node, At):
+            expression, value, *variables = node.args
+            return put_in(expression).subs(dict.fromkeys(variables, value))
         if isinstance(node, MatrixElement) and not isinstance(node.parent, MatrixSymbol):
             return node.parent[node.i, node.j]
         if defined(node):
             return put_in(meaning[node.base](*node.indices))
-        if not node.args or not node.has(Partial, Integral, MatrixElement, *meaning):
+        if not node.args or not node.has(Partial, Integral, At, MatrixElement, *meaning):
             return node
         return node.func(*map(put_in, node.args))
 

@@ -1,4 +1,4 @@
-"""What is proved is what the package computes, Part I: each claim's formula, evaluated, against the reference function."""
+"""What is proved is what the package computes, Part I: the formula of each claim against the reference function."""
 
 import numpy as np
 import pytest
