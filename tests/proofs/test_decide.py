@@ -1,4 +1,4 @@
-"""The procedure behind the proofs: what is zero is seen to be, and nothing else, with the help of numbers or without."""
+"""The procedure behind the proofs: what is zero is seen to be, and nothing else, by algebra alone or with numbers."""
 
 import pytest
 from sympy import KroneckerDelta, Sum, exp, log
