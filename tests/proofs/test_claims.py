@@ -135,6 +135,14 @@ def test_formulas_and_words_are_there_for_the_page(one):
 
 
 @every_claim
+def test_no_index_is_both_free_and_summed(one):
+    for step in one.steps:
+        for side in map(sympify, (step.left, getattr(step, "right", 0))):
+            summed = {limits[0] for part in side.atoms(Sum) for limits in part.limits}
+            assert not side.free_symbols & summed, step.name
+
+
+@every_claim
 def test_reach_is_said(one):
     assert one.scope in (ANY, ALGEBRA, FIXED)
     assert bool(one.sizes) == (one.scope == FIXED)
