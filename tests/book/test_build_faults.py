@@ -64,6 +64,14 @@ def test_without_make_a_broken_reference_fails_every_build_too(tmp_path):
         assert "eq-99" in done.stdout + done.stderr
 
 
+def test_moving_picture_without_words_fails_the_build(tmp_path):
+    cell = "from gma_ref.plots import Moving\n\nMoving([{'type': 'scatter', 'y': [0]}], [[{}]], ['a'], 'step')\n"
+    make_book(tmp_path, SHORT + f"\n```{{code-cell}} ipython3\n{cell}```\n")
+    green, said = build(tmp_path)
+    assert not green
+    assert "a moving picture needs mystnb.image.alt" in said
+
+
 def test_duplicate_label_fails_the_build(tmp_path):
     make_book(tmp_path, SHORT + "\n(eq-5)=\n$$\n2 + 2 = 4 \\tag{5}\n$$\n")
     green, said = build(tmp_path)

@@ -27,6 +27,17 @@ def test_code_fits_the_page(chapter):
     assert [line for line in lines if len(line) > PAGE_WIDTH] == []
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_what_moves_has_a_caption_that_says_so_and_words(chapter):
+    """Who cannot see it, or has it on paper, gets the words; the site fails without them, the notebook would not."""
+    for cell in CODE_CELL.findall(chapter.read_text(encoding="utf-8")):
+        if re.search(r"\bplots\.(?:moving_\w+|Moving)\(", code_of(cell)):
+            options = yaml.safe_load(re.match(r"---\n(.*?)^---\n", cell, re.DOTALL | re.MULTILINE)[1])["mystnb"]
+            assert "slider" in options["image"]["alt"]
+            assert "slider" in options["figure"]["caption"]
+            assert options["figure"]["name"]
+
+
 def named(part):
     """Return every file that a part of the table of contents names."""
     if isinstance(part, list):

@@ -45,7 +45,7 @@ def test_the_state_changes_with_the_requirements(execution, package):
     assert execution.state_of_the_world(package.parent) != before
 
 
-@pytest.mark.parametrize("name", ["numpy", "scipy", "scikit-learn", "matplotlib"])
+@pytest.mark.parametrize("name", ["numpy", "scipy", "scikit-learn", "matplotlib", "plotly"])
 def test_the_state_changes_with_the_version_of_a_library(execution, package, monkeypatch, name):
     before = execution.state_of_the_world(package.parent)
     version = execution.version

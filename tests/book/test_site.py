@@ -7,6 +7,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from bs4 import BeautifulSoup
 
 import gma_ref
 from tests.book.tiny_book import REPOSITORY, build, make_book
@@ -18,6 +19,10 @@ LOGO = '<img src="../_static/logo.svg"'
 LAZY = (
     '<p style="height: 20000px"></p><p id="last"></p><script>document.getElementById("last").innerHTML ='
     ' `<img alt="A" loading="lazy" src="https://${"lazy"}.example/a.png">`</script>'
+)
+STUCK = (
+    '<figure class="moving"><div class="moving-picture" role="img" aria-label="A dot that stays"><svg></svg></div>'
+    '<input type="range" max="2" aria-label="place"></figure>'
 )
 NARROW, LONG = "width: 5em; white-space: nowrap;", "a line that is longer than its box"
 REPOSITORY_URL = "https://github.com/YOUR_ACCOUNT/gma-book"
@@ -72,6 +77,8 @@ PLANTED = [
     ("dim", '<p style="color: #444">words</p>', "(dark)"),
     ("bright", '<p style="color: #ccc">words</p>', "(light)"),
     ("folded", '<details><summary>S</summary><p style="color: #777; background: #888">words</p></details>', "contrast"),
+    ("drawings", '<p><span class="cell_output"><span role="img">p</span></span></p>', "with the alternative text ''"),
+    ("stuck", STUCK, "1280 px: has a picture that does not move: A dot that stays"),
     ("searches", '<input type="search" aria-label="again">', "shows 2 search fields"),
     ("links", '<a href="nowhere.html">x</a>', "links to nowhere.html, which does not exist"),
     ("links", '<a href="page.html#gone">x</a>', "links to page.html#gone, where there is no such anchor"),
@@ -167,6 +174,22 @@ def test_page_is_opened_again_when_it_or_what_it_loads_changes(tmp_path, changed
         file.write(" and more")
     after = site_memory.fingerprints(tmp_path, ["a.html", "b.html"])
     assert {name for name in after if after[name] != before[name]} == opened
+
+
+@pytest.mark.slow
+def test_moving_picture_has_its_words_and_its_script_on_its_page_only(root):
+    site = root / "_build" / "html"
+    page, other = (
+        BeautifulSoup((site / "book" / name).read_text(encoding="utf-8"), "html.parser")
+        for name in ("page.html", "index.html")
+    )
+    (picture,) = page.select("figure#fig-moving .moving .moving-picture")
+    words = 'A dot that moves from left to right, "as told", & a <slider>.'
+    assert (picture["role"], picture["aria-label"], picture.get_text()) == ("img", words, words)
+    assert (site / "_static" / "plotly.min.js").stat().st_size > 1e6
+    for soup, count in ((page, 1), (other, 0)):
+        assert len(soup.select('script[src*="_static/moving.js"]')) == count
+        assert not soup.select('script[src*="plotly"]')  # it is fetched when the picture comes near
 
 
 def test_page_is_weighed_without_its_neighbours(tmp_path):
