@@ -11,25 +11,8 @@ as not proved.
 from itertools import permutations, product
 from typing import NamedTuple
 
-from sympy import (
-    Add,
-    Dummy,
-    Function,
-    KroneckerDelta,
-    Mul,
-    Pow,
-    Product,
-    S,
-    Sum,
-    Symbol,
-    exp,
-    expand_log,
-    expand_mul,
-    fraction,
-    log,
-    sympify,
-    together,
-)  # fmt: skip
+import sympy
+from sympy import Add, Dummy, Function, KroneckerDelta, Mul, Pow, Product, S, Sum, Symbol, exp, log
 
 from .refute import refuted
 from .symbols import RANGE, Apart, UpTo
@@ -46,10 +29,14 @@ class Term(NamedTuple):
 
 def residual(expression):
     """Return 0 if the expression is zero, by the procedure above; else what is left of it."""
-    left = canonical(expression)
+    return settle(canonical(expression))
+
+
+def settle(left):
+    """Return 0 if an expression in its fixed form is zero, else the expression."""
     if left == 0 or refuted(left):
         return left
-    numerator, _ = fraction(together(left))
+    numerator, _ = sympy.fraction(sympy.together(left))
     if canonical(numerator) == 0:
         return S.Zero
     uppers = {upper for inner in left.atoms(Sum) for _, _, upper in inner.limits}
@@ -57,7 +44,7 @@ def residual(expression):
     for size in sorted((upper for upper in uppers if not upper.free_symbols & names), key=str):
         summand, rest = under_one_sum(left, size)
         if summand != 0 and rest != left and residual(summand) == 0:
-            return residual(rest)
+            return settle(rest)
     return left
 
 
@@ -82,7 +69,7 @@ def under_one_sum(expression, size):
 
 def canonical(expression):
     """Write an expression as a sum of terms in one fixed form."""
-    return Add(*map(assemble, terms(sympify(expression))))
+    return Add(*map(assemble, terms(sympy.sympify(expression))))
 
 
 def terms(node):
@@ -104,7 +91,7 @@ def terms(node):
     if isinstance(node, exp):
         return [Term(tuple(map(exponential, Add.make_args(canonical(node.args[0])))), ())]
     if isinstance(node, log):
-        parts = expand_log(node)
+        parts = sympy.expand_log(node)
         return terms(parts) if parts != node else [Term((log(canonical(node.args[0])),), ())]
     if isinstance(node, Apart):
         return terms(1 - KroneckerDelta(*node.args))
@@ -153,7 +140,7 @@ def assemble(term):
     for group in groups(inside, bounds):
         within = [factor for factor in inside if factor.free_symbols & group]
         outside *= one_sum(Mul(*within), {index: bounds[index] for index in group})
-    return expand_mul(outside)
+    return sympy.expand_mul(outside)
 
 
 def without_deltas(term):

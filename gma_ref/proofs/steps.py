@@ -1,10 +1,11 @@
 """Steps of a proof: an equation, a sign, an inequality with its certificate. Each is decided, none is sampled."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sympy import Add, Expr, S, sympify
 
-from .decide import residual
+from .decide import canonical, settle
 from .latex import latex, relation
 from .symbols import unfold
 
@@ -40,7 +41,7 @@ class Equal(Step):
 
     def residual(self, definitions):
         """Return 0 if the step is proved, else what is left."""
-        return residual(unfold(sympify(self.left) - self.right, definitions))
+        return settle(form(sympify(self.left), definitions) - form(sympify(self.right), definitions))
 
     def latex(self):
         """Return the equation as LaTeX."""
@@ -76,7 +77,8 @@ class Bounded(Step):
     def residual(self, definitions):
         """Return 0 if the step is proved, else what is left."""
         certificate = unfold(sympify(self.certificate), definitions)
-        left = residual(unfold(sympify(self.right) - self.left, definitions) - certificate)
+        gap = form(sympify(self.right) - self.left, definitions)
+        left = settle(gap - form(sympify(self.certificate), definitions))
         if left != 0:
             return left
         return S.Zero if certificate.is_nonnegative else certificate
@@ -85,6 +87,12 @@ class Bounded(Step):
         """Return the inequality and its certificate as LaTeX."""
         difference = relation(f"{latex(self.right)} - {in_brackets(self.left)}", "=", latex(self.certificate))
         return rf"{difference} \;\ge\; 0"
+
+
+@lru_cache(maxsize=256)
+def form(expression, definitions):
+    """Return one side of a step in its fixed form, with the definitions put in."""
+    return canonical(unfold(expression, definitions))
 
 
 def in_brackets(expression):

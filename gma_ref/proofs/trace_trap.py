@@ -2,14 +2,14 @@
 
 from sympy import Sum
 
-from .claim import proves
+from .claim import FIXED, proves
 from .routing import SOFTMAX, gamma, score
 from .steps import Equal
-from .symbols import Definition, N, Partial, array, d_r, fresh, i, k, m, total
+from .symbols import Definition, N, Partial, array, d_r, fresh, i, k, m, p, total
 
 weight = array("w", positive=True)
 away, own = array("y"), array("{y^{(k)}}")
-spread, spreads = array("S"), array("{S^{(k)}}")
+spread, spreads, covariance = array("S"), array("{S^{(k)}}"), array("S")
 
 AWAY = "y is the way from a mean to a token, y = x − μ, whatever tokens and means are; not all of a column is zero."
 
@@ -56,4 +56,29 @@ def trap_with_responsibilities():
         Equal("keeps a gradient", Partial(one, score[i, k]), d_r * gamma[i, k] * (1 - gamma[i, k]),
               "that of its mass, by Eq. (17b)"),
         Equal("all components", everything, d_r * N, "responsibilities sum to 1, so nothing is left to move"),
+    ]  # fmt: skip
+
+
+def covariance_of(row, column):
+    """Return an entry of the weighted second moment about the mean."""
+    token, size = fresh(i)
+    numerator = Sum(weight[token] * away[token, row] * away[token, column], (token, 1, size))
+    return numerator / Sum(weight[token], (token, 1, size))
+
+
+COVARIANCE = Definition(covariance[m, p], covariance_of)
+
+
+@proves("G7c", "The trace trap with fixed weights, full covariance", row="G7", scope=FIXED,
+        sizes="d_r = 2 and any number of tokens", assumptions=[AWAY], where=[COVARIANCE])  # fmt: skip
+def trap_with_full_covariance():
+    """Write out the inverse of a 2 by 2 covariance."""
+    determinant = covariance[1, 1] * covariance[2, 2] - covariance[1, 2] ** 2
+    own_terms = away[i, 1] ** 2 * covariance[2, 2] + away[i, 2] ** 2 * covariance[1, 1]
+    distance = (own_terms - 2 * away[i, 1] * away[i, 2] * covariance[1, 2]) / determinant
+    mass = total(weight[i], i)
+    return [
+        Equal("numerator", total(weight[i] * distance * determinant, i), 2 * mass * determinant,
+              "each sum over tokens is an entry of the covariance again"),
+        Equal("constant", total(weight[i] * distance, i), 2 * mass, "d_r times the sum of the weights"),
     ]  # fmt: skip

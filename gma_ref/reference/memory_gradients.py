@@ -60,15 +60,17 @@ def read_memory_vjp(
     `gaussian_mixture_attention_vjp` goes to the scores directly. Source: this book, from Eq. (7) of Huang & Raza
     (2026).
     """
-    D = gamma_q @ memory.Z[..., None] + eps
-    output = ratio(gamma_q @ memory.V_tilde, D)
+    V_tilde, Z = memory
+    D = gamma_q @ Z[..., None] + eps
+    output = ratio(gamma_q @ V_tilde, D)
     P = ratio(upstream, D)
     r = -(P * output).sum(axis=-1, keepdims=True)
     gamma_q_T = np.swapaxes(gamma_q, -1, -2)
-    gamma_q_bar = P @ np.swapaxes(memory.V_tilde, -1, -2) + r * memory.Z[..., None, :]
-    V_tilde_bar, Z_bar = gamma_q_T @ P, (gamma_q_T @ r)[..., 0]
-    memory_bar = Memory(sum_to(V_tilde_bar, memory.V_tilde.shape), sum_to(Z_bar, memory.Z.shape))
-    return sum_to(gamma_q_bar, gamma_q.shape), memory_bar
+    V_tilde_T = np.swapaxes(V_tilde, -1, -2)
+    gamma_q_bar = P @ V_tilde_T + r * Z[..., None, :]
+    V_tilde_bar = sum_to(gamma_q_T @ P, V_tilde.shape)
+    Z_bar = sum_to((gamma_q_T @ r)[..., 0], Z.shape)
+    return sum_to(gamma_q_bar, gamma_q.shape), Memory(V_tilde_bar, Z_bar)
 
 
 @accepts(gamma_k="N_k K", v="N_k d_v", memory_bar=Memory, key_mask="gamma_k")
@@ -109,9 +111,11 @@ def write_memory_vjp(
     & Raza (2026).
     """
     V_tilde_bar, Z_bar = memory_bar
-    gamma_k_bar = keep(key_mask, v) @ np.swapaxes(V_tilde_bar, -1, -2) + Z_bar[..., None, :]
+    V_tilde_bar_T = np.swapaxes(V_tilde_bar, -1, -2)
+    gamma_k_bar = keep(key_mask, v) @ V_tilde_bar_T + Z_bar[..., None, :]
+    gamma_k_bar = keep(key_mask, gamma_k_bar)
     v_bar = keep(key_mask, gamma_k) @ V_tilde_bar
-    return sum_to(keep(key_mask, gamma_k_bar), gamma_k.shape), sum_to(v_bar, v.shape)
+    return sum_to(gamma_k_bar, gamma_k.shape), sum_to(v_bar, v.shape)
 
 
 def routing_vjp(gamma_q, gamma_k, v, upstream, *, causal, eps):
@@ -134,15 +138,17 @@ def routing_vjp(gamma_q, gamma_k, v, upstream, *, causal, eps):
     This is G6 followed by Eq. (18). Neither w nor ρ exceeds 1, whatever ε is. Causally the memories are those of the
     keys j ≤ i, and a key sums over the queries i ≥ j.
     """
-    Z = np.cumsum(gamma_k, axis=-2) if causal else gamma_k.sum(axis=-2, keepdims=True)
+    Z = gamma_k.cumsum(-2) if causal else gamma_k.sum(-2, keepdims=True)
     mass = Z + eps
-    reads = ratio(slot_products(gamma_k, v, upstream, causal), mass)  # ⟨G_i, m'_k⟩
+    products = slot_products(gamma_k, v, upstream, causal)
+    reads = ratio(products, mass)  # ⟨G_i, m'_k⟩
     w = gamma_q * mass
     w = ratio(w, w.sum(axis=-1, keepdims=True))
     delta_q = score_gradient(w, reads)
     output = (w * reads).sum(axis=-1, keepdims=True)  # ⟨G_i, o_i⟩
     share = ratio(gamma_k, mass)
-    by_v, by_share = gathered_gradients(w, mass, upstream, output, share, v, causal)
+    arrays = w, mass, upstream, output, share, v
+    by_v, by_share = gathered_gradients(*arrays, causal)
     a = share * by_share
     delta_k = balanced(a - gamma_k * a.sum(axis=-1, keepdims=True), gamma_k)
     return delta_q, delta_k, by_v

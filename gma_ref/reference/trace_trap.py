@@ -42,9 +42,8 @@ def batch_mahalanobis(
     Raises
     ------
     TypeError, ValueError
-        If an argument has another dtype, shape or range.
-    numpy.linalg.LinAlgError
-        If a covariance is singular: at least d_r vectors in general position, or a ridge, are needed.
+        If an argument has another dtype, shape or range. NumPy's LinAlgError, which is a ValueError, if a covariance
+        is singular: at least d_r vectors in general position, or a ridge, are needed.
 
     Notes
     -----

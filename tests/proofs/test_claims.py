@@ -4,12 +4,13 @@ import re
 from dataclasses import replace
 
 import pytest
-from sympy import Add, S, Symbol, sympify
+from IPython.display import Markdown, Math
+from sympy import Add, Mul, S, Sum, Symbol, sympify
 
 from gma_ref.proofs import ProofError, claim, claims
 from gma_ref.proofs.claim import ALGEBRA, ANY, FIXED
 from gma_ref.proofs.steps import Bounded, Equal, Positive
-from gma_ref.proofs.symbols import RANGE, j, r
+from gma_ref.proofs.symbols import RANGE, array, j, r
 
 every_claim = pytest.mark.parametrize("one", claims(), ids=lambda one: one.label)
 
@@ -47,6 +48,16 @@ def with_one_index_moved(expression, other):
         yield expression.subs(index, index + 1)
 
 
+def with_something_more(expression):
+    """Yield the expression without its first factor, and with other weights in its outermost sums."""
+    if isinstance(expression, Mul):
+        yield Mul(*expression.args[1:])
+    sums = [expression] if isinstance(expression, Sum) else sorted(expression.atoms(Sum), key=str)
+    for one in sums:
+        body, *limits = one.args
+        yield expression.xreplace({one: Sum(array("weights")[limits[0][0]] * body, *limits)})
+
+
 def ends(found):
     """Return the first and the last of what was found."""
     return found[:1] + found[1:][-1:]
@@ -62,6 +73,9 @@ def corruptions(step):
     if right != 0:
         yield "sign of the right side", replace(step, right=-right)
         yield "factor", replace(step, right=2 * right)
+    elif not list(with_one_sign_changed(step.left)):
+        for corrupted in ends(list(with_something_more(step.left))):
+            yield f"left side: {corrupted}", replace(step, left=corrupted)
     yield "constant", replace(step, right=right + 1)
     for side in ("left", "right"):
         for corrupted in ends(list(with_one_sign_changed(getattr(step, side)))):
@@ -76,6 +90,7 @@ def corruptions(step):
             yield f"index in the {side} side: {corrupted}", replace(step, **{side: corrupted})
 
 
+@pytest.mark.slow
 @every_claim
 def test_no_step_survives_a_corruption(one):
     for step in one.steps:
@@ -133,3 +148,15 @@ def test_statement_is_the_last_step():
     assert claim("18").statement.name == "gradient"
     assert isinstance(claim("18").statement, Equal)
     assert claim("18").step("sums to zero").right == S.Zero
+
+
+def test_proof_is_displayed_step_by_step(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    one = claim("17")
+    one.show()
+    words = [part.data for part in shown if isinstance(part, Markdown)]
+    formulas = [part.data for part in shown if isinstance(part, Math)]
+    assert formulas == [part.latex() for part in (*one.definitions, *one.steps)]
+    assert words[0].startswith("**The Jacobian of the softmax** (proved for any size).")
+    assert all(step.name in word for step, word in zip(one.steps, words[-len(one.steps) :], strict=True))

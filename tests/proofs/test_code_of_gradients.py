@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import gma_ref
-from gma_ref.proofs import claim, memory_gradients, stability, trace_trap
+from gma_ref.proofs import claim, memory_gradients, stability
 from gma_ref.proofs import softmax as parameters
+from gma_ref.proofs import trace_trap as trap
 from gma_ref.proofs.evaluate import evaluate
-from gma_ref.proofs.symbols import a, c, i, j, k, m, r, total
+from gma_ref.proofs.symbols import a, c, d_r, i, j, k, m, r, total
 from tests.formulas import EPS, SIZES, agree, formula, random_arrays
 
 
@@ -107,11 +108,20 @@ def test_score_gradients_of_queries(own, arrays):
 def test_trace_trap(own, arrays):
     distances = gma_ref.batch_mahalanobis(own["x"][:, :1], own["gamma"], own["mu"][:, :1])  # one coordinate: diagonal
     ways = own["x"][:, None, :1] - own["mu"][:, :1]
-    sizes = SIZES | {trace_trap.d_r: 1}
+    sizes = SIZES | {d_r: 1}
     for side in ("left", "right"):
         step = getattr(claim("G7b").step("one component"), side)
-        trap = evaluate(step, (k,), sizes, arrays | {trace_trap.own: ways}, claim("G7b").definitions)
-        agree((own["gamma"] * distances).sum(axis=0), trap)
+        proved = evaluate(step, (k,), sizes, arrays | {trap.own: ways}, claim("G7b").definitions)
+        agree((own["gamma"] * distances).sum(axis=0), proved)
+
+
+def test_trace_trap_with_full_covariance(own):
+    weights, ways = own["gamma"][:, 0], own["x"] - own["mu"][0]
+    distances = gma_ref.batch_mahalanobis(own["x"], weights[:, None], own["mu"][:1])[:, 0]
+    for side in ("left", "right"):
+        agree(
+            (weights * distances).sum(), formula("G7c", "constant", {trap.weight: weights, trap.away: ways}, (), side)
+        )
 
 
 def test_structure(own, arrays):
