@@ -10,6 +10,7 @@ from gma_ref.plots.moving import Moving
 from gma_ref.plots.moving_attention import moving_memory, moving_weights
 from gma_ref.plots.moving_maps import moving_matrices, moving_regions, moving_triangle
 from gma_ref.plots.moving_mixture import moving_components
+from gma_ref.plots.moving_spectrum import moving_spectrum
 from gma_ref.plots.palette import PALETTE, Shades
 from gma_ref.plots.paths import compare_paths
 from gma_ref.plots.style import book_style, colour_map, use_book_style
@@ -26,6 +27,7 @@ __all__ = [
     "moving_matrices",
     "moving_memory",
     "moving_regions",
+    "moving_spectrum",
     "moving_triangle",
     "moving_weights",
     "responsibility_heatmap",
