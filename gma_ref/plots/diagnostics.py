@@ -45,7 +45,7 @@ def four_diagnostics(gamma, classes, images):
         import matplotlib.pyplot as plt
 
         panels = [["usage", "alignment"], ["responsibilities"] * 2, ["top tokens"] * 2]
-        figure, axes = plt.subplot_mosaic(panels, figsize=(6.4, 8.6), height_ratios=[3, 3, 2.4])
+        _, axes = plt.subplot_mosaic(panels, figsize=(6.4, 8.6), height_ratios=[3, 3, 2.4])
         for name, ax in axes.items():
             ax.set_title(name)
             ax.grid(name == "usage")

@@ -135,9 +135,9 @@ def moving_memory(gamma_q, gamma_k, words, *, start=None):
 
 
 def largest_of(row, words, count=3):
-    """Name the words with the largest weights, each once, and none of hardly any weight."""
+    """Name the words with the largest weights, each once with all its weights, and none of hardly any weight."""
     found = {}
     for index in np.argsort(-row, kind="stable"):
         if row[index] >= 0.005 or not found:
-            found.setdefault(words[index], row[index])
-    return ", ".join(f"{word} {weight:.2f}" for word, weight in list(found.items())[:count])
+            found.setdefault(words[index], []).append(f"{row[index]:.2f}")
+    return ", ".join(f"{word} {' + '.join(weights)}" for word, weights in list(found.items())[:count])

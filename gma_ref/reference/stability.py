@@ -47,8 +47,10 @@ def responsibility_jacobian(x: Float[Array, "... N d_r"], mixture: GaussianMixtu
     For teaching and for measuring: it has N·K·d_r entries. Source: this book, from Eq. (3) of Huang & Raza (2026).
     """
     gamma = responsibilities(x, mixture)[..., None, :]
-    mu, variance = (np.swapaxes(array, -1, -2)[..., None, :, :] for array in (mixture.mu, mixture.variance))
-    u = np.where(gamma > 0, -(x[..., :, None] - mu) / variance, 0)  # (..., N, d_r, K)
+    mu = np.swapaxes(mixture.mu, -1, -2)
+    variance = np.swapaxes(mixture.variance, -1, -2)
+    away = x[..., :, None] - mu[..., None, :, :]  # (..., N, d_r, K)
+    u = np.where(gamma > 0, -away / variance[..., None, :, :], 0)
     mean = (gamma * u).sum(axis=-1, keepdims=True)
     return np.swapaxes(balanced(gamma * (u - mean), gamma), -1, -2)
 

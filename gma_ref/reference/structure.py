@@ -83,8 +83,8 @@ def effective_rank(matrix: Float[Array, "... rows columns"]) -> Float[Array, ...
     measure of effective dimensionality*, EUSIPCO 2007, definition 1.
     """
     check_finite("matrix", matrix)
-    singular_values = np.linalg.svd(matrix, compute_uv=False)
-    share = ratio(singular_values, singular_values.sum(axis=-1, keepdims=True))
+    singular = np.linalg.svd(matrix, compute_uv=False)
+    share = ratio(singular, singular.sum(axis=-1, keepdims=True))
     surprise = -np.log(np.where(share > 0, share, 1))
     entropy = (share * surprise).sum(axis=-1)
     return np.where(share.any(axis=-1), np.exp(entropy), 0)

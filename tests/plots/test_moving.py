@@ -53,13 +53,13 @@ def test_every_step_shows_the_rows_of_its_word():
     assert content(picture)["data"][0]["x"] == trace_at(picture, 2, 0)["x"]
 
 
-def test_a_note_names_the_words_that_are_read_most_each_once():
+def test_a_note_names_the_words_that_are_read_most_each_once_with_all_its_weights():
     weights = np.full((6, 6), 0.01)
     weights[3, [1, 5, 2, 0]] = [0.5, 0.4, 0.3, 0.2]
     weights[0] = [0.996, 0.004, 0, 0, 0, 0]
     notes = content(plots.moving_weights({"A": weights}, WORDS))["notes"]
     assert notes[0] == "“to” reads with A: to 1.00"
-    assert notes[3] == "“not” reads with A: be 0.50, or 0.30, to 0.20"
+    assert notes[3] == "“not” reads with A: be 0.50 + 0.40, or 0.30, to 0.20 + 0.01"
 
 
 def test_the_memory_fills_until_it_holds_everything():
