@@ -11,7 +11,7 @@ __all__ = ["moving_components"]
 
 PURPLE = PALETTE["mem"].light
 SYMBOLS = ("circle", "x-thin", "diamond", "cross-thin")
-PANEL, GAP = 320, 60  # pixels
+PANEL, GAP, NAME = 320, 60, 24  # pixels
 ARROWS = {
     (-1, 1): "↖", (0, 1): "↑", (1, 1): "↗",
     (-1, 0): "←", (0, 0): "", (1, 0): "→",
@@ -67,7 +67,7 @@ def moving_components(paths, points, groups, labels, *, notes=None, side=3.2, re
     for number, (name, mixtures) in enumerate(paths.items()):
         ending = str(number + 1) if number else ""
         axes = {"xaxis": f"x{ending}", "yaxis": f"y{ending}", "hoverinfo": "skip"}
-        top = 1 - number * (PANEL + GAP) / height
+        top = 1 - (number * (PANEL + GAP) + NAME) / height
         square = {"range": [-side, side], "nticks": 6}
         layout[f"xaxis{ending}"] = square | {"anchor": f"y{ending}"}
         layout[f"yaxis{ending}"] = square | {"anchor": f"x{ending}", "domain": [top - PANEL / height, top]}
