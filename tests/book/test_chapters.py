@@ -69,3 +69,15 @@ def test_a_percent_sign_that_begins_a_line_is_found():
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_no_line_of_a_page_vanishes(page):
     assert comments(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_title_holds_no_formula(page):
+    """It stands in every page's navigation too, and a page without formulas does not set them."""
+    title = next(line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("# "))
+    assert "$" not in title
+
+
+def test_titles_of_works_hold_no_formula():
+    works = (ROOT / "book" / "references.bib").read_text(encoding="utf-8")
+    assert not re.findall(r"^\s*title\s*=.*\$.*", works, re.MULTILINE)
