@@ -4,7 +4,7 @@ from sympy import Sum, Symbol, exp
 
 from .claim import proves
 from .steps import Equal
-from .symbols import Definition, Partial, array, c, ell, fresh, i, j, k, m, n, total
+from .symbols import Definition, Partial, array, b, c, ell, fresh, i, j, k, m, n, total
 
 eps = Symbol("epsilon", positive=True)
 gamma_q, gamma_k, value = array("gamma^Q", positive=True), array("gamma^K", positive=True), array("V")
@@ -14,10 +14,10 @@ scaled, pull = array("P"), array("r")
 upstream, back_slot, back_mass = array("G"), array("{\\bar V}"), array("{\\bar Z}")
 score_q, score_k, slope = array("s^Q"), array("s^K"), array("u")
 mean, weight = array("m'"), array("w", positive=True)
-sees = array("v", nonnegative=True)
+sees = array("chi", nonnegative=True)
 
 LOSS = "The loss is differentiable; G is its gradient in O, so to first order the loss changes as the sum of G·O does."
-SEES = "v is 1 where a query may see a key, else 0: all ones, a key mask, or a lower triangle."
+SEES = "χ is 1 where a query may see a key, else 0: all ones, a key mask, or a lower triangle."
 
 
 def summed(body, *indices):
@@ -80,23 +80,26 @@ SEEN_DENOMINATOR = Definition(denominator[i], seen_denominator)
 SEEN_OUTPUT = Definition(output[i, c], seen_output)
 SEEN_SLOT, SEEN_MASS = Definition(slot[i, k, c], seen_slot), Definition(mass[i, k], seen_mass)
 
-loss = total(upstream[n, c] * output[n, c], n, c)
+loss = total(upstream[n, b] * output[n, b], n, b)
 
 
-@proves("G6", "Read and write, backwards", assumptions=[LOSS], where=[DENOMINATOR, OUTPUT, SCALED, PULL])
+BACK = "A letter with a bar is the gradient of the loss in what the letter stands for."
+
+
+@proves("G6", "Read and write, backwards", assumptions=[LOSS, BACK], where=[DENOMINATOR, OUTPUT, SCALED, PULL])
 def backward_pass():
     """Differentiate the read by what it reads, and the write by what is written."""
-    written = total(gamma_k[n, ell] * value[n, c], n)
-    memory_loss = total(back_slot[ell, c] * written, ell, c) + total(back_mass[ell] * total(gamma_k[n, ell], n), ell)
+    written = total(gamma_k[n, ell] * value[n, b], n)
+    memory_loss = total(back_slot[ell, b] * written, ell, b) + total(back_mass[ell] * total(gamma_k[n, ell], n), ell)
     by_query = total(scaled[i, c] * slot[k, c], c) + pull[i] * mass[k]
     by_key = total(value[j, c] * back_slot[k, c], c) + back_mass[k]
     return [
+        Equal("query responsibilities", Partial(loss, gamma_q[i, k]), by_query, "numerator and denominator"),
         Equal("slots", Partial(loss, slot[k, c]), total(gamma_q[i, k] * scaled[i, c], i), "every query reads the slot"),
         Equal("masses", Partial(loss, mass[k]), total(gamma_q[i, k] * pull[i], i), "through the denominator"),
+        Equal("key responsibilities", Partial(memory_loss, gamma_k[j, k]), by_key, "into the slot and into its mass"),
         Equal("values", Partial(memory_loss, value[j, c]), total(gamma_k[j, k] * back_slot[k, c], k),
               "a value is written to every slot"),
-        Equal("key responsibilities", Partial(memory_loss, gamma_k[j, k]), by_key, "into the slot and into its mass"),
-        Equal("query responsibilities", Partial(loss, gamma_q[i, k]), by_query, "numerator and denominator"),
     ]  # fmt: skip
 
 
@@ -168,5 +171,5 @@ def output_through_a_key():
         Equal("scores", Partial(output[i, c], score_k[j, k]), gap * gamma_k[j, k] * (gamma_q[i, k] - overlap),
               "the value's distance from the output, times a centred responsibility"),
         Equal("key", moved, weight_of_key * (value[j, c] - output[i, c]) * (shared - own),
-              "two averages of the slopes u of the scores differ by at most D"),
+              "two averages of the slopes u of the scores are no farther apart than two of the u"),
     ]  # fmt: skip

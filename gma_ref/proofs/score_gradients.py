@@ -7,7 +7,7 @@ from .routing import POSITIVE_VARIANCE, SCORE, SOFTMAX, gamma, mu, score, x
 from .softmax import LOSS, PRIOR, SLOPE, VARIANCE, omega, prior, sigmoid, slope, upstream, variance
 from .softmax import alpha as logit
 from .steps import Equal
-from .symbols import Apart, Definition, Partial, a, array, c, i, k, m, n, p, r, total
+from .symbols import Apart, Definition, Partial, a, array, c, f, i, k, m, n, p, r, total
 
 theta = Symbol("theta", real=True)
 any_score = Function("s", real=True)
@@ -91,9 +91,9 @@ def through_the_prior():
 @proves("G5", "A score and its token; the loss and the projections", where=[SCORE], assumptions=[POSITIVE_VARIANCE])
 def through_the_token():
     """Differentiate Eq. (16) by the token, and Eq. (4) by weights and tokens."""
-    routed = total(back_q[n, p] * total(tokens[n, a] * weight_q[a, p], a), n, p)
-    keys = total(back_k[n, p] * total(tokens[n, a] * weight_k[a, p], a), n, p)
-    values = total(back_v[n, c] * total(tokens[n, a] * weight_v[a, c], a), n, c)
+    routed = total(back_q[n, p] * total(tokens[n, f] * weight_q[f, p], f), n, p)
+    keys = total(back_k[n, p] * total(tokens[n, f] * weight_k[f, p], f), n, p)
+    values = total(back_v[n, c] * total(tokens[n, f] * weight_v[f, c], f), n, c)
     back = total(back_q[i, p] * weight_q[a, p], p) + total(back_k[i, p] * weight_k[a, p], p)
     return [
         Equal("its token", Partial(score[i, k], x[i, m]), -pull, "the mean's gradient with the sign turned"),

@@ -84,8 +84,8 @@ def self_sensitivity():
     own = gamma[i, k] * (1 - gamma[i, k])
     half = Rational(1, 2)
     return [
-        Bounded("at most a quarter", own, Rational(1, 4), (gamma[i, k] - half) ** 2, "the gap to ¼ is a square"),
         Equal("derivative", Partial(gamma[i, k], score[i, k]), own, "Eq. (17) on the diagonal"),
+        Bounded("at most a quarter", own, Rational(1, 4), (gamma[i, k] - half) ** 2, "the gap to ¼ is a square"),
     ]
 
 
@@ -98,7 +98,7 @@ def score_gradient():
     whole = total(upstream[n, r] * gamma[n, r], n, r)
     return [
         Equal("chain rule", by_chain_rule, product, "Eq. (17) in each term"),
-        Equal("centred", product, centred_form, "carry out the sum with the 1{r = k}"),
+        Equal("centred", product, centred_form, "carry out the sum with the 1{j = k}"),
         Equal("sums to zero", total(centred_form, k), S.Zero, "the responsibilities sum to 1"),
         Equal("gradient", Partial(whole, score[i, k]), centred_form, "differentiate the whole loss, all tokens"),
     ]

@@ -45,7 +45,7 @@ class Equal(Step):
 
     def latex(self):
         """Return the equation as LaTeX."""
-        return relation(latex(self.left), "=", latex(self.right))
+        return relation(self.left, "=", self.right)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Positive(Step):
 
     def latex(self):
         """Return the inequality as LaTeX."""
-        return relation(latex(self.left), ">", "0")
+        return relation(self.left, ">", 0)
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Bounded(Step):
 
     def latex(self):
         """Return the inequality and its certificate as LaTeX."""
-        difference = relation(f"{latex(self.right)} - {in_brackets(self.left)}", "=", latex(self.certificate))
-        return rf"{difference} \;\ge\; 0"
+        gap = f"{latex(self.right)} - {in_brackets(self.left)}"
+        return relation(gap, "=", self.certificate, r" \;\ge\; 0")
 
 
 @lru_cache(maxsize=256)

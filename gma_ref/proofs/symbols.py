@@ -24,7 +24,7 @@ from sympy import (
 from sympy.matrices.expressions.matexpr import MatrixElement
 from sympy.printing.precedence import PRECEDENCE
 
-from .latex import latex, relation
+from .latex import relation
 
 K, N, d_r, d_v, d_model = symbols("K N d_r d_v d_model", integer=True, positive=True)
 
@@ -32,9 +32,10 @@ i, j, n = symbols("i j n", integer=True, positive=True)  # tokens
 k, ell = symbols("k ell", integer=True, positive=True)  # components
 r = Dummy("j", integer=True, positive=True)  # a component that the paper calls j, where no token is called so
 m, p = symbols("m p", integer=True, positive=True)  # routing dimensions
-a, c = symbols("a c", integer=True, positive=True)  # dimensions of the model, of the values
+a, f = symbols("a f", integer=True, positive=True)  # dimensions of the model
+b, c = symbols("b c", integer=True, positive=True)  # dimensions of the values
 
-RANGE = {i: N, j: N, n: N, k: K, ell: K, r: K, m: d_r, p: d_r, c: d_v, a: d_model}
+RANGE = {i: N, j: N, n: N, k: K, ell: K, r: K, m: d_r, p: d_r, b: d_v, c: d_v, a: d_model, f: d_model}
 
 
 def array(name, **assumptions):
@@ -70,7 +71,7 @@ class Definition(NamedTuple):
 
     def latex(self):
         """Return the definition as LaTeX."""
-        return relation(latex(self.entry), "=", latex(self.body))
+        return relation(self.entry, "=", self.body)
 
 
 class Partial(Expr):

@@ -5,7 +5,7 @@ from sympy import Sum
 from .claim import FIXED, proves
 from .routing import SOFTMAX, gamma, score
 from .steps import Equal
-from .symbols import Definition, N, Partial, array, d_r, fresh, i, k, m, p, total
+from .symbols import Definition, N, Partial, array, d_r, fresh, i, k, m, n, p, total
 
 weight = array("w", positive=True)
 away, own = array("y"), array("{y^{(k)}}")
@@ -39,7 +39,7 @@ def trap_with_fixed_weights():
     return [
         Equal("one coordinate", total(weight[i] * away[i, m] ** 2 / spread[m], i), total(weight[i], i),
               "numerator and denominator are the same sum"),
-        Equal("no gradient", Partial(everything, away[k, m]), 0, "so no token and no mean is moved"),
+        Equal("no gradient", Partial(everything, away[n, p]), 0, "so no token and no mean is moved"),
         Equal("constant", everything, d_r * total(weight[i], i), "the same for each coordinate"),
     ]  # fmt: skip
 
@@ -53,7 +53,7 @@ def trap_with_responsibilities():
     mass = total(gamma[i, k], i)
     return [
         Equal("one component", one, d_r * mass, "its weights now depend on the tokens"),
-        Equal("keeps a gradient", Partial(one, score[i, k]), d_r * gamma[i, k] * (1 - gamma[i, k]),
+        Equal("keeps a gradient", Partial(one, score[n, k]), d_r * gamma[n, k] * (1 - gamma[n, k]),
               "that of its mass, by Eq. (17b)"),
         Equal("all components", everything, d_r * N, "responsibilities sum to 1, so nothing is left to move"),
     ]  # fmt: skip

@@ -127,10 +127,19 @@ def test_formulas_and_words_are_there_for_the_page(one):
         assert re.search(r"[=>≥]|\\ge", step.latex())
         shown = sympify(step.left).atoms(Symbol) | sympify(getattr(step, "right", 0)).atoms(Symbol)
         assert not {j, r} <= shown, "a token and a component would both be printed as j"
+        assert not re.search(r"\^\{[^{}]*\}_\{[^{}]*\}\^", step.latex()), "two exponents in a row"
         assert step._repr_latex_() == f"$\\displaystyle {step.latex()}$"
     assert one._repr_latex_() == one.statement._repr_latex_()
     for definition in one.definitions:
         assert definition.latex()
+
+
+@every_claim
+def test_no_index_is_both_free_and_summed(one):
+    for step in one.steps:
+        for side in map(sympify, (step.left, getattr(step, "right", 0))):
+            summed = {limits[0] for part in side.atoms(Sum) for limits in part.limits}
+            assert not side.free_symbols & summed, step.name
 
 
 @every_claim
