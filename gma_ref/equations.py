@@ -163,7 +163,7 @@ EQUATIONS = (
          proof="structure.bounds_of_the_affinity"),
     _row("S2", "ours", "rank of the weights", "attention.attention_weights",
          "test_structure.py::test_weights_are_of_low_rank_and_causally_in_blocks", STRUCTURE,
-         proof="structure.rank_at_most_k"),
+         proof="structure.rank_at_most_k", by_hand="from the sums to the rank"),
     _row("S3", "ours", "slots share out the keys", "memory.write_memory",
          "test_structure.py::test_slots_share_out_the_keys", STRUCTURE,
          proof="structure.mass_counts_keys"),

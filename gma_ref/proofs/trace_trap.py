@@ -1,6 +1,6 @@
 """The Mahalanobis trace trap (G7): what is constant, and what keeps its gradient."""
 
-from sympy import Sum
+from sympy import Dummy, Sum
 
 from .claim import ALGEBRA, FIXED, proves
 from .routing import SOFTMAX, gamma, score
@@ -70,8 +70,8 @@ def covariance_of(row, column):
 
 def product_with_the_inverse(row, column):
     """Return an entry of the product of the inverse and the covariance."""
-    axis, size = fresh(p)
-    return Sum(inverse[row, axis] * covariance[axis, column], (axis, 1, size))
+    axis = Dummy("h", integer=True, positive=True)  # not p, which the page prints as the column
+    return Sum(inverse[row, axis] * covariance[axis, column], (axis, 1, d_r))
 
 
 COVARIANCE = Definition(covariance[m, p], covariance_of)

@@ -208,6 +208,22 @@ def test_an_index_stands_for_one_kind_of_thing(one):
     assert all(len(sizes) == 1 for sizes in kinds.values()), kinds
 
 
+@every_claim
+def test_no_two_indices_of_a_formula_are_printed_alike(one):
+    for step in one.steps:
+        for side in (sympify(step.left), sympify(getattr(step, "right", 0))):
+            alike(side.free_symbols - {base.label for base in side.atoms(IndexedBase)}, side)
+    for definition in one.definitions:
+        alike(set(definition.entry.indices), definition.body)
+
+
+def alike(free, expression):
+    """Fail if a summed index has the name of a free one."""
+    summed = {limits[0] for part in expression.atoms(Sum) for limits in part.limits}
+    printed = {index.name for index in free if isinstance(index, Symbol) and index.is_integer}
+    assert not printed & {index.name for index in summed}, expression
+
+
 def test_keys_are_counted_apart_where_queries_meet_them():
     for label in ("6", "7", "9", "10", "G6", "G6b", "B2b", "S1", "B11"):
         names = {size for side in sides(claim(label)) for size in unfold(side, claim(label).definitions).free_symbols}
