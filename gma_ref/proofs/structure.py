@@ -140,6 +140,6 @@ def capacity():
     return [
         Equal("weight", total(gamma_q[i, k] * gamma_k[i, k], k) / whole, total(read * (gamma_k[i, k] / held[k]), k),
               "a weight is a read of the shares that its key holds"),
-        Equal("shares", total(share[j, k], j), 1 - by_stabilizer, "all keys together hold less than one slot each"),
+        Equal("shares", total(share[j, k], j), 1 - by_stabilizer, "all keys together hold at most one slot each"),
         Bounded("capacity", total(mean_weight[j, k] * share[j, k], j, k), K, gap, "summed over the right keys"),
     ]  # fmt: skip
