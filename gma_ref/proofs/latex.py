@@ -4,7 +4,7 @@
 from sympy import Add, Indexed, MatrixSymbol, Mul
 from sympy.printing.latex import LatexPrinter
 
-LONG = 45  # letters and signs: about as many as fit on a phone; a longer equation takes several lines
+LONG = 34  # letters and signs: about as many as fit on a phone; a longer equation takes several lines
 OPEN, CLOSE = r"\Bigl[", r"\Bigr]"  # of a fixed size, so that a line may end between them
 
 
