@@ -22,7 +22,9 @@ class Equation:
     chapter : str or None
         The page and anchor where it is explained, or None while that chapter is to be written.
     proof : str or None
-        The function that states the machine-checked proof, as a dotted name; None where the test alone checks it.
+        The function that states the machine-checked proof, as a dotted name; None where there is none.
+    by_hand : str or None
+        What of the row is proved in words on its page and not by machine; None where nothing is.
     pytorch : str or None
         The PyTorch function, where it exists.
     """
@@ -34,6 +36,7 @@ class Equation:
     test: str
     chapter: str | None = None
     proof: str | None = None
+    by_hand: str | None = None
     pytorch: str | None = None
 
 
@@ -88,7 +91,7 @@ EQUATIONS = (
          proof="memory.output_is_attention"),
     _row("11", "given", "affinity", "attention.affinity",
          "test_attention.py::test_affinity_is_the_overlap_of_responsibilities", IMPLIED,
-         proof="memory.fewer_multiplications"),
+         proof="memory.affinity_is_an_overlap"),
     _row("12", "inferred", "routing cost", "cost.routing_cost",
          "test_cost.py::test_cost_counts_the_operations_of_a_slow_loop", COST),
     _row("R2", "ours", "routing storage", "cost.routing_storage",
@@ -160,7 +163,7 @@ EQUATIONS = (
          proof="structure.bounds_of_the_affinity"),
     _row("S2", "ours", "rank of the weights", "attention.attention_weights",
          "test_structure.py::test_weights_are_of_low_rank_and_causally_in_blocks", STRUCTURE,
-         proof="structure.rank_at_most_k"),
+         proof="structure.rank_at_most_k", by_hand="from the sums to the rank"),
     _row("S3", "ours", "slots share out the keys", "memory.write_memory",
          "test_structure.py::test_slots_share_out_the_keys", STRUCTURE,
          proof="structure.mass_counts_keys"),
@@ -171,26 +174,29 @@ EQUATIONS = (
          proof="structure.output_mixes_slot_means"),
     _row("L1", "ours", "bound of the score's gradient", "stability.score_gradient_bound",
          "test_stability.py::test_bounds_are_those_of_the_definitions", STABILITY,
-         proof="stability.score_gradient_in_a_ball"),
+         proof="stability.score_gradient_in_a_ball", by_hand="triangle inequality"),
     _row("L2", "ours", "bound of one responsibility", "stability.lipschitz_bounds",
          "test_stability.py::test_bounds_are_those_of_the_definitions", STABILITY,
-         proof="stability.component_bound"),
+         proof="stability.component_bound", by_hand="triangle inequality"),
     _row("L3", "ours", "bound in the 1-norm", "stability.lipschitz_bounds",
          "test_stability.py::test_bounds_are_those_of_the_definitions", STABILITY,
-         proof="stability.variance_bound"),
+         proof="stability.variance_bound", by_hand="integral along a line"),
     _row("L4", "ours", "bound in the 2-norm", "stability.lipschitz_bounds",
          "test_stability.py::test_bounds_are_those_of_the_definitions", STABILITY,
-         proof="stability.length_bound"),
+         proof="stability.length_bound", by_hand="integral along a line"),
     _row("L5", "ours", "bound of a difference of gradients", "stability.score_difference_bound",
          "test_stability.py::test_bounds_are_those_of_the_definitions", STABILITY,
-         proof="stability.difference_of_gradients"),
+         proof="stability.difference_of_gradients", by_hand="triangle inequality"),
     _row("L6", "ours", "stability is local", "stability.responsibility_jacobian",
          "test_stability.py::test_responsibility_jacobian_is_the_change_of_the_responsibilities", STABILITY,
          proof="stability.only_local"),
     _row("B5", "ours", "when stability is global", "global_stability.is_globally_lipschitz",
          "test_stability.py::test_global_answers_come_for_each_mixture", STABILITY,
-         proof="beyond.along_a_ray"),
+         proof="beyond.along_a_ray", by_hand="both directions"),
     _row("B6", "ours", "global constants", "global_stability.global_l2_bound",
          "test_stability.py::test_global_constants_are_those_of_the_formula", STABILITY,
-         proof="beyond.pair_of_comparable_components"),
+         proof="beyond.pair_of_comparable_components", by_hand="the exact constant for K = 2"),
+    _row("B6b", "ours", "global constant with a background", "global_stability.background_bound",
+         "test_stability.py::test_bound_with_a_background_is_that_of_the_formula", STABILITY,
+         by_hand="for one broadest component"),
 )  # fmt: skip

@@ -6,9 +6,9 @@ import gma_ref
 from gma_ref.proofs import claim, memory, memory_gradients, score_gradients, softmax, structure
 from gma_ref.proofs.evaluate import evaluate
 from gma_ref.proofs.routing import gamma, mu, prior, score, variance, x
-from gma_ref.proofs.symbols import K, N, d_model, d_r, d_v
+from gma_ref.proofs.symbols import K, N, N_k, d_model, d_r, d_v
 
-SIZES = {K: 3, N: 4, d_r: 2, d_v: 5, d_model: 6}
+SIZES = {K: 3, N: 4, N_k: 7, d_r: 2, d_v: 5, d_model: 6}
 EPS = 0.1
 
 
@@ -21,8 +21,8 @@ def random_arrays():
         "omega": rng.normal(size=(3, 2)),
         "alpha": rng.normal(size=3),
         "scores_q": rng.normal(size=(4, 3)),
-        "scores_k": rng.normal(size=(4, 3)),
-        "v": rng.normal(size=(4, 5)),
+        "scores_k": rng.normal(size=(7, 3)),
+        "v": rng.normal(size=(7, 5)),
         "G": rng.normal(size=(4, 5)),
         "g": rng.normal(size=(4, 3)),
         "tokens": rng.normal(size=(4, 6)),
@@ -69,12 +69,19 @@ def random_arrays():
     return own, symbolic
 
 
-def formula(label, step, arrays, over, side="right", definitions=None, **scalars):
+def as_many_keys(own, arrays):
+    """Return sizes, own arrays and arrays of the proofs with as many keys as queries, as a causal sequence has them."""
+    kept = {name: own[name][: SIZES[N]] for name in ("gamma_k", "v")}
+    fewer = {memory.gamma_k: kept["gamma_k"], memory.value: kept["v"]}
+    return SIZES | {N_k: SIZES[N]}, own | kept, arrays | fewer
+
+
+def formula(label, step, arrays, over, side="right", definitions=None, sizes=SIZES, **scalars):
     """Evaluate one side of a step for every value of the indices `over`."""
     expression = getattr(claim(label).step(step), side)
     definitions = claim(label).definitions if definitions is None else definitions
     scalars = {"epsilon": EPS, "epsilon_sigma": EPS} | scalars
-    return evaluate(expression, over, SIZES, arrays, definitions, **scalars)
+    return evaluate(expression, over, sizes, arrays, definitions, **scalars)
 
 
 def agree(computed, proved):

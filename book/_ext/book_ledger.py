@@ -31,7 +31,7 @@ class LedgerDirective(Directive):
             ("Function", lambda row: self.function(row.function)),
             ("Checked by", lambda row: self.test(row.test)),
         ]
-        if any(row.proof for row in equations.EQUATIONS):
+        if any(row.proof or row.by_hand for row in equations.EQUATIONS):
             columns.append(("Established", self.established))
         if any(row.pytorch for row in equations.EQUATIONS):
             columns.append(("In PyTorch", lambda row: row.pytorch and self.function(row.pytorch)))
@@ -69,15 +69,12 @@ class LedgerDirective(Directive):
         return self.source(path, name, name.removeprefix("test_").replace("_", " "))
 
     def established(self, row) -> nodes.Node:
-        """Say how far the proofs of a row reach, each linked to its source; without one, that numbers check it."""
-        if not row.proof:
-            return nodes.Text("checked numerically")
+        """Say how far the proofs of a row reach, each linked to its source, and what its page proves in words."""
         cell = nodes.inline()
-        for one in claims():
-            if one.row == row.label:
-                cell += [nodes.Text("; ")] if cell.children else []
-                path = one.build.__module__.replace(".", "/") + ".py"
-                cell += self.source(path, one.build.__name__, one.reach())
+        for text, build in reached(row):
+            cell += [nodes.Text("; ")] if cell.children else []
+            path = build and build.__module__.replace(".", "/") + ".py"
+            cell += self.source(path, build.__name__, text) if build else nodes.Text(text)
         return cell
 
     def source(self, path: str, name: str, text: str) -> nodes.Node:
@@ -87,6 +84,14 @@ class LedgerDirective(Directive):
             LOGGER.warning("the ledger names what does not exist: %s in %s", name, path, location=self.env.docname)
         url = f"{self.env.config.html_theme_options['repository_url']}/blob/HEAD/{path}#L{line}"
         return nodes.reference("", text, refuri=url, internal=False)
+
+
+def reached(row) -> list:
+    """Return what establishes a row: words, and the function that states the proof where a machine decides it."""
+    parts = [(one.reach(), one.build) for one in claims() if one.row == row.label]
+    if row.by_hand:
+        parts.append((f"proved by hand on its page: {row.by_hand}", None))
+    return parts or [("checked numerically", None)]
 
 
 @lru_cache

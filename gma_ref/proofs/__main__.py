@@ -12,7 +12,7 @@ def main():
         begin = time.process_time()
         one.check()
         seconds = time.process_time() - begin
-        print(f"{one.label:<5}{one.reach():<48}{seconds:6.2f} s  {one.title}", flush=True)
+        print(f"{one.label:<5}{one.reach():<75}{seconds:6.2f} s  {one.title}", flush=True)
     print(f"{len(claims())} claims, {time.process_time() - start:.1f} s")
 
 

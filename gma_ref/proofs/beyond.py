@@ -86,6 +86,7 @@ def best_constant():
 
 
 @proves("B6", "Two components, one broader in every coordinate: a bound for every token", scope=ALGEBRA,
+        part="the squares of one pair",
         assumptions=["The precision of ℓ exceeds that of k by e in every coordinate, 0 < e ≤ β."])  # fmt: skip
 def pair_of_comparable_components():
     """Complete the square in the difference of two scores."""
@@ -112,6 +113,7 @@ def pair_of_comparable_components():
 
 
 @proves("B5", "Two scores along a ray: the algebra that decides who wins far out", scope=ALGEBRA,
+        part="two scores along a ray",
         assumptions=["Determinants and priors are left out: they do not change along the ray."])  # fmt: skip
 def along_a_ray():
     """Put x = t·h into two scores and their gradients."""

@@ -5,10 +5,13 @@ from sympy import Sum
 from .claim import proves
 from .memory import AFFINITY, affinity, eps, gamma_k, gamma_q, value
 from .steps import Equal, Positive
-from .symbols import Definition, UpTo, array, c, fresh, i, j, k, n, total
+from .symbols import Definition, N, UpTo, array, c, fresh, i, j, k, n, total
 
 slot, mass = array("{\\tilde V}"), array("Z", positive=True)
 weight = array("A", positive=True)
+
+
+SELF = "Queries and keys come from the same N tokens, in one order."
 
 
 def up_to(body, index, end):
@@ -18,13 +21,13 @@ def up_to(body, index, end):
 
 def prefix_slot(token, component, column):
     """Return an entry of the memory after a token, Eq. (5b)."""
-    earlier, _ = fresh(j)
+    earlier, _ = fresh(n)
     return up_to(gamma_k[earlier, component] * value[earlier, column], earlier, token)
 
 
 def prefix_total(token, component):
     """Return an entry of the normaliser after a token, Eq. (5b)."""
-    earlier, _ = fresh(j)
+    earlier, _ = fresh(n)
     return up_to(gamma_k[earlier, component], earlier, token)
 
 
@@ -60,7 +63,7 @@ def prefix_memory_is_a_running_sum():
     ]
 
 
-@proves("8b", "The causal read is a read of the keys up to its place", where=[SLOT, MASS, AFFINITY])
+@proves("8b", "The causal read is a read of the keys up to its place", where=[SLOT, MASS, AFFINITY], assumptions=[SELF])
 def causal_order_of_products():
     """Exchange the sum over components with the sum over earlier keys."""
     routed = up_to(affinity[i, j], j, i)
@@ -71,12 +74,17 @@ def causal_order_of_products():
     ]
 
 
-@proves("9b", "The causal weights are positive and sum to a little less than 1", where=[AFFINITY, WEIGHT])
+@proves(
+    "9b",
+    "The causal weights are positive and sum to 1, less the share of ε",
+    where=[AFFINITY, WEIGHT],
+    assumptions=[SELF],
+)
 def causal_weights_sum():
     """Sum a row of Eq. (9b) up to the diagonal."""
     routed = up_to(affinity[i, j], j, i)
     return [
-        Positive("positive", weight[i, j], "responsibilities are positive, and so is ε"),
+        Positive("positive", weight[i, j], "responsibilities are positive, and ε is not negative"),
         Equal(
             "row sum", up_to(weight[i, j], j, i), routed / (routed + eps), "the denominator is the same for all keys"
         ),
@@ -84,7 +92,10 @@ def causal_weights_sum():
 
 
 @proves(
-    "10b", "The causal output is the weighted sum of the values up to its place", where=[SLOT, MASS, AFFINITY, WEIGHT]
+    "10b",
+    "The causal output is the weighted sum of the values up to its place",
+    where=[SLOT, MASS, AFFINITY, WEIGHT],
+    assumptions=[SELF],
 )
 def causal_output_is_attention():
     """Compare Eq. (8b) with Eq. (10b), exactly and in the paper's form without ε."""
@@ -99,7 +110,10 @@ def causal_output_is_attention():
 
 
 @proves(
-    "R3", "The causal weights are the lower triangle of the affinity, normalised", where=[SLOT, MASS, AFFINITY, WEIGHT]
+    "R3",
+    "The causal weights are the lower triangle of the affinity, normalised",
+    where=[SLOT, MASS, AFFINITY, WEIGHT],
+    assumptions=[SELF],
 )
 def causal_weights_are_a_triangle():
     """Compare the masked matrix form with Eqs. (8b) and (9b)."""
@@ -108,5 +122,5 @@ def causal_weights_are_a_triangle():
     return [
         Equal("row", row, causal_denominator(i), "the zeros above the diagonal add nothing"),
         Equal("entry", triangle, UpTo(j, i) * weight[i, j], "Eq. (9b) for keys that are not later"),
-        Equal("output", total(triangle * value[j, c], j), causal_read(i, c), "the triangle times the values"),
+        Equal("output", Sum(triangle * value[j, c], (j, 1, N)), causal_read(i, c), "the triangle times the values"),
     ]

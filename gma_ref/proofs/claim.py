@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
+from sympy import IndexedBase, Symbol, sympify
+
+from .latex import latex
 from .steps import Step
 from .symbols import Definition
 
@@ -45,6 +48,8 @@ class Claim:
         them stands an argument in words, such as a triangle inequality. ``"fixed size"``: see `sizes`.
     sizes : str
         The sizes for which a claim of fixed size is proved.
+    part : str
+        What is proved, where that is less than all that its row says.
     row : str
         The row of the ledger that it belongs to: its label, unless one row has several claims.
     assumptions : tuple of str
@@ -63,6 +68,7 @@ class Claim:
     build: Callable[[], list[Step]] = field(repr=False)
     sizes: str = ""
     row: str = ""
+    part: str = ""
 
     @property
     def steps(self):
@@ -98,10 +104,11 @@ class Claim:
         return next(step for step in self.steps if step.name == name)
 
     def show(self):
-        """Display the proof in a notebook: assumptions, definitions, then each step and its reason."""
+        """Display the proof in a notebook: assumptions, signs, definitions, then each step and its reason."""
         from IPython.display import Markdown, Math, display
 
-        display(Markdown(f"**{self.title}** ({self.reach()}). " + " ".join(self.assumptions)))
+        signs = "Signs: " + ", ".join(f"${sign}$" for sign in self.signs()) + "." if self.signs() else ""
+        display(Markdown(f"**{self.title}** ({self.reach()}). " + " ".join((*self.assumptions, signs)).strip()))
         if self.definitions:
             display(Markdown("Where"))
         for definition in self.definitions:
@@ -112,7 +119,22 @@ class Claim:
 
     def reach(self):
         """Say how far the proof reaches."""
-        return "algebra proved for any size" if self.scope == ALGEBRA else f"proved for {self.sizes or self.scope}"
+        reach = "algebra proved for any size" if self.scope == ALGEBRA else f"proved for {self.sizes or self.scope}"
+        return f"{reach}: {self.part}" if self.part else reach
+
+    def signs(self):
+        """Return the signs that the proof takes for granted, as LaTeX: of all numbers that no definition explains."""
+        parts = [definition.body for definition in self.definitions]
+        for step in self.steps:
+            sides = (getattr(step, side, 0) for side in ("left", "right", "certificate"))
+            parts += [sympify(side) for side in sides]
+        bases = set().union(*(part.atoms(IndexedBase) for part in parts))
+        labels = {base.label for base in bases}
+        scalars = {one for part in parts for one in part.free_symbols - labels if isinstance(one, Symbol)}
+        numbers = {base.label: base for base in bases - {definition.entry.base for definition in self.definitions}}
+        numbers |= {one: one for one in scalars if not one.is_integer}
+        signed = [name for name in sorted(numbers, key=str) if numbers[name].is_nonnegative]
+        return [rf"{latex(name)} {'>' if numbers[name].is_positive else chr(92) + 'ge'} 0" for name in signed]
 
     def _repr_latex_(self):
         return self.statement._repr_latex_()
@@ -123,13 +145,14 @@ def _steps(build):
     return tuple(build())
 
 
-def proves(label, title, *, scope=ANY, sizes="", row=None, assumptions=(), where=()):
+def proves(label, title, *, scope=ANY, sizes="", row=None, part="", assumptions=(), where=()):
     """Register the function below, which returns the steps of a proof, as the proof of the equation `label`."""
 
     def register(build):
         if label in _BUILDERS:
             raise ValueError(f"two proofs of {label}")
-        _BUILDERS[label] = Claim(label, title, scope, tuple(assumptions), tuple(where), build, sizes, row or label)
+        given = tuple(assumptions), tuple(where)
+        _BUILDERS[label] = Claim(label, title, scope, *given, build, sizes, row or label, part)
         return build
 
     return register

@@ -4,8 +4,8 @@ An expression becomes a sum of terms, each a product of factors under summation 
 delta under its own sum is carried out, sums that share no index are separated, summation indices get names by a fixed
 rule, an exponential of a sum becomes a product. Two expressions with the same terms are equal. Otherwise what is left
 is brought over a common denominator, and the same is asked of the numerator; last, of what stands under one sum. Each
-rule is an identity wherever the denominators are not zero, so "zero" is a proof; what is not recognised as zero counts
-as not proved.
+rule is an identity wherever the denominators are not zero, with a sum over an empty range taken as 0, so "zero" is a
+proof; what is not recognised as zero counts as not proved.
 """
 
 from itertools import permutations, product
@@ -60,7 +60,7 @@ def under_one_sum(expression, size):
             inner = [limit for limit in one.limits if limit != outer]
             body = Sum(one.function, *inner) if inner else one.function
             summand += term / one * body.xreplace({outer[0]: index})
-        elif size in Mul.make_args(term):  # a constant, as many times
+        elif size in Mul.make_args(term) and size.is_nonnegative:  # a constant, as many times
             summand += term / size
         else:
             rest += term
@@ -110,7 +110,7 @@ def summed(body, index, lower, upper):
     name = Dummy(index.name, integer=True, positive=True)
     size = upper - lower + 1
     last, rest = size.as_coeff_Add()
-    if last.is_positive:  # so many terms more than the sum to `rest`
+    if last.is_positive and rest.is_nonnegative:  # so many terms more than the sum to `rest`
         shorter = summed(body, index, lower, rest + lower - 1) if rest != 0 else []
         return shorter + [one for step in range(last) for one in terms(body.xreplace({index: rest + lower + step}))]
     return [
@@ -149,7 +149,7 @@ def without_deltas(term):
     kept = set()
     while True:
         factors = list(Mul.make_args(Mul(*factors)))
-        marks = [f for f in factors if isinstance(f.as_base_exp()[0], KroneckerDelta | UpTo) and f not in kept]
+        marks = [factor for factor in factors if is_mark(factor) and factor not in kept]
         if not marks:
             return factors, bounds
         mark = min(marks, key=str)
@@ -173,6 +173,12 @@ def without_deltas(term):
             bounds = {index: upper.xreplace({one: other}) for index, upper in bounds.items()}
             kept = {other_mark.xreplace({one: other}) for other_mark in kept} | marked
         factors = [factor for factor in factors if factor not in kept] + sorted(kept, key=str)
+
+
+def is_mark(factor):
+    """Tell whether a factor is a mark, 0 or 1, or its power with a positive integer, which is the same."""
+    base, power = factor.as_base_exp()
+    return isinstance(base, KroneckerDelta | UpTo) and power.is_Integer and power.is_positive
 
 
 def without_reciprocals(factors, bounds):
@@ -214,7 +220,7 @@ def groups(factors, bounds):
 
 def one_sum(body, bounds):
     """Return a sum in its fixed form: of all ways to name its indices, the first in order."""
-    if body == 1 and len(bounds) == 1:
+    if body == 1 and len(bounds) == 1 and all(size.is_nonnegative for size in bounds.values()):
         return next(iter(bounds.values()))
     depth = 1 + max((int(name.name[1:].split("_")[0]) for name in named(body)), default=0)
     candidates = []

@@ -2,8 +2,21 @@
 
 from sympy import Integral, Sum, Symbol, log, oo, pi, symbols
 
-from .claim import proves
-from .memory_gradients import DENOMINATOR, OUTPUT, PULL, SCALED, denominator, gamma_q, mass, output, pull, scaled, slot
+from .claim import FIXED, proves
+from .memory_gradients import (
+    DENOMINATOR,
+    OUTPUT,
+    PULL,
+    SCALED,
+    denominator,
+    eps,
+    gamma_q,
+    mass,
+    output,
+    pull,
+    scaled,
+    slot,
+)
 from .memory_gradients import LOSS as READ_LOSS
 from .memory_gradients import upstream as read_upstream
 from .routing import POSITIVE_VARIANCE, SCORE, SOFTMAX, log_score, mu, normal, prior, variance, x
@@ -56,7 +69,6 @@ def sums_of_the_backward_pass():
     """Multiply gradients by what they are gradients of."""
     by_slots = total(gamma_q[i, k] * scaled[i, c] * slot[k, c], i, k, c)
     by_query = total(gamma_q[i, k] * (total(scaled[i, c] * slot[k, c], c) + pull[i] * mass[k]), k)
-    eps = Symbol("epsilon", positive=True)
     along = total(read_upstream[i, c] * output[i, c], c)
     return [
         Equal("values", by_slots, total(along, i), "the output is linear in the values"),
@@ -64,7 +76,9 @@ def sums_of_the_backward_pass():
     ]
 
 
-@proves("B8", "How far scores spread at the start", assumptions=["Tokens and means are independent and normal."])
+@proves("B8", "How far scores spread at the start", scope=FIXED, sizes="one coordinate",
+        part="d_r independent ones add up",
+        assumptions=["Tokens and means are independent and normal."])  # fmt: skip
 def spread_at_the_start():
     """Take the variance over the means, then the mean over the tokens, for one coordinate."""
     mean, token = symbols("mu x", real=True)

@@ -4,17 +4,17 @@ from sympy import MatrixSymbol, OneMatrix, Sum, Symbol
 
 from .claim import proves
 from .steps import Equal, Positive
-from .symbols import Definition, K, N, array, c, d_v, entry, fresh, i, j, k, n, total
+from .symbols import Definition, K, N, N_k, array, c, d_v, entry, fresh, i, j, k, other_key, total
 
-eps = Symbol("epsilon", positive=True)
+eps = Symbol("epsilon", nonnegative=True)
 gamma_q, gamma_k = array("gamma^Q", positive=True), array("gamma^K", positive=True)
 value, slot = array("V"), array("{\\tilde V}")
 mass, weight = array("Z", positive=True), array("A", positive=True)
 affinity = array("{\\tilde A}", positive=True)
 
-GAMMA_Q, GAMMA_K = MatrixSymbol("Gamma^Q", N, K), MatrixSymbol("Gamma^K", N, K)
-VALUES = MatrixSymbol("V", N, d_v)
-ONES = OneMatrix(N, 1)
+GAMMA_Q, GAMMA_K = MatrixSymbol("Gamma^Q", N, K), MatrixSymbol("Gamma^K", N_k, K)
+VALUES = MatrixSymbol("V", N_k, d_v)
+ONES = OneMatrix(N_k, 1)
 
 ENTRIES = [
     Definition(gamma_q[i, k], lambda row, column: entry(GAMMA_Q, row, column)),
@@ -48,7 +48,7 @@ AFFINITY = Definition(affinity[i, j], overlap)
 
 def implied(query, key):
     """Return one implied weight, Eq. (9)."""
-    other, size = fresh(n)
+    other, size = fresh(other_key)
     return affinity[query, key] / (Sum(affinity[query, other], (other, 1, size)) + eps)
 
 
@@ -74,7 +74,8 @@ def write_by_slots():
     ]
 
 
-@proves("8", "The read, token by token, is the matrix form of Eq. (7)", where=[*ENTRIES, SLOT, MASS])
+@proves("8", "The read, token by token, is the matrix form of Eq. (7)", where=[*ENTRIES, SLOT, MASS],
+        assumptions=["The denominator is not zero."])  # fmt: skip
 def read_by_tokens():
     """Compare the entries of Eq. (7) with the sums of Eq. (8)."""
     numerator = entry(GAMMA_Q * GAMMA_K.T * VALUES, i, c)
@@ -91,16 +92,16 @@ def order_of_products():
     return [
         Equal("numerator", total(gamma_q[i, k] * slot[k, c], k), matched, "finite sums change places"),
         Equal("denominator", total(gamma_q[i, k] * mass[k], k), total(affinity[i, j], j), "the same with values of 1"),
-        Equal("output", read(i, c), matched / (total(affinity[i, n], n) + eps), "the quotient of the two"),
+        Equal("output", read(i, c), matched / (total(affinity[i, j], j) + eps), "the quotient of the two"),
     ]
 
 
-@proves("9", "The implied weights are positive and sum to a little less than 1", where=[AFFINITY, WEIGHT])
+@proves("9", "The implied weights are positive and sum to 1, less the share of ε", where=[AFFINITY, WEIGHT])
 def weights_sum():
     """Sum a row of Eq. (9)."""
     routed = total(affinity[i, j], j)
     return [
-        Positive("positive", weight[i, j], "responsibilities are positive, and so is ε"),
+        Positive("positive", weight[i, j], "responsibilities are positive, and ε is not negative"),
         Equal("what is missing", 1 - total(weight[i, j], j), eps / (routed + eps), "the share of ε"),
         Equal("row sum", total(weight[i, j], j), routed / (routed + eps), "the denominator does not depend on the key"),
     ]
@@ -109,7 +110,7 @@ def weights_sum():
 @proves("10", "The output is the weighted sum of the values", where=[SLOT, MASS, AFFINITY, WEIGHT])
 def output_is_attention():
     """Compare Eq. (8) with Eq. (10), exactly and in the paper's form without ε."""
-    routed = total(affinity[i, n], n)
+    routed = total(affinity[i, other_key], other_key)
     plain = total(affinity[i, j] / routed * value[j, c], j)
     return [
         Equal("without ε in the weights", read(i, c), routed / (routed + eps) * plain, "the factor that ε costs"),
@@ -117,7 +118,15 @@ def output_is_attention():
     ]
 
 
-@proves("11", "When matching last saves multiplications")
+@proves("11", "The affinity is the inner product of two rows of responsibilities", where=[*ENTRIES, AFFINITY])
+def affinity_is_an_overlap():
+    """Compare an entry of the matrix product with the sum over components."""
+    return [
+        Equal("entry", entry(GAMMA_Q * GAMMA_K.T, i, j), affinity[i, j], "row i of one times row j of the other"),
+    ]
+
+
+@proves("AppB", "When writing first saves multiplications", assumptions=["As many queries as keys."])
 def fewer_multiplications():
     """Count the products of the two orders, Appendix B."""
     match_first = N**2 * K + N**2 * d_v

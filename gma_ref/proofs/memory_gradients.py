@@ -4,9 +4,9 @@ from sympy import Sum, Symbol, exp
 
 from .claim import proves
 from .steps import Equal
-from .symbols import Definition, Partial, array, b, c, ell, fresh, i, j, k, m, n, total
+from .symbols import Definition, Partial, array, b, c, ell, fresh, i, j, k, m, n, other_key, total
 
-eps = Symbol("epsilon", positive=True)
+eps = Symbol("epsilon", nonnegative=True)
 gamma_q, gamma_k, value = array("gamma^Q", positive=True), array("gamma^K", positive=True), array("V")
 slot, mass = array("{\\tilde V}"), array("Z", positive=True)
 denominator, output = array("D", positive=True), array("O")
@@ -89,8 +89,9 @@ BACK = "A letter with a bar is the gradient of the loss in what the letter stand
 @proves("G6", "Read and write, backwards", assumptions=[LOSS, BACK], where=[DENOMINATOR, OUTPUT, SCALED, PULL])
 def backward_pass():
     """Differentiate the read by what it reads, and the write by what is written."""
-    written = total(gamma_k[n, ell] * value[n, b], n)
-    memory_loss = total(back_slot[ell, b] * written, ell, b) + total(back_mass[ell] * total(gamma_k[n, ell], n), ell)
+    written = total(gamma_k[other_key, ell] * value[other_key, b], other_key)
+    held = total(gamma_k[other_key, ell], other_key)
+    memory_loss = total(back_slot[ell, b] * written, ell, b) + total(back_mass[ell] * held, ell)
     by_query = total(scaled[i, c] * slot[k, c], c) + pull[i] * mass[k]
     by_key = total(value[j, c] * back_slot[k, c], c) + back_mass[k]
     return [

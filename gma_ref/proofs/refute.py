@@ -9,7 +9,7 @@ from sympy.core.function import AppliedUndef
 from .evaluate import MARKS
 from .symbols import RANGE
 
-SIZES = dict(zip(dict.fromkeys(RANGE.values()), (3, 2, 2, 3, 2), strict=True))
+SIZES = dict(zip(dict.fromkeys(RANGE.values()), (3, 4, 2, 2, 3, 2), strict=True))
 
 
 class AnyArray:

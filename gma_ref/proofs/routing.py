@@ -2,7 +2,7 @@
 
 from sympy import Integral, Product, Sum, Symbol, exp, log, oo, pi, sqrt, symbols
 
-from .claim import proves
+from .claim import FIXED, proves
 from .steps import Equal, Positive
 from .symbols import Definition, array, ell, fresh, i, k, m, total
 
@@ -44,7 +44,14 @@ SCORE = Definition(score[i, k], log_score)
 SOFTMAX = Definition(gamma[i, k], softmax)
 
 
-@proves("2", "The density of a coordinate integrates to 1", assumptions=["The variance is positive."])
+@proves(
+    "2",
+    "The density of a coordinate integrates to 1",
+    scope=FIXED,
+    sizes="one coordinate",
+    part="that its mass is 1",
+    assumptions=["The variance is positive. With a diagonal covariance the coordinates integrate one by one."],
+)
 def density_has_mass_one():
     """Integrate Eq. (2); with a diagonal covariance the coordinates integrate one by one."""
     point, mean = symbols("x mu", real=True)

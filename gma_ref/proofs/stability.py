@@ -10,8 +10,7 @@ from .symbols import Apart, At, Definition, Partial, array, ell, i, k, m, r, tot
 gradient, row, precision = array("u"), array("J"), array("p", positive=True)
 lowest, width = symbols("a_0 D", real=True)
 slope, below, above = array("a"), array("b", positive=True), array("c", positive=True)
-part, plus, minus = array("h"), array("w^+", nonnegative=True), array("w^-", nonnegative=True)
-POINT = Symbol("i", integer=True, positive=True)
+plus, minus = array("w^+", nonnegative=True), array("w^-", nonnegative=True)
 
 BETWEEN = "D bounds the distance between any two of the u; in a direction, all slopes a lie in an interval of length D."
 
@@ -125,7 +124,9 @@ ROW = Definition(row[k, m], row_at_the_midpoint)
 
 
 @proves("L4b", "The bounds L2 to L4 are reached", row="L4", scope=FIXED, sizes="K = 2 and any d_r", where=[ROW],
-        assumptions=["Equal covariances, so that u₁ − u₂ is the same everywhere (L5), of length D."])  # fmt: skip
+        part="that the bounds are reached",
+        assumptions=["Equal covariances, so that u₁ − u₂ is the same everywhere (L5), of length D.",
+                     "J is the row of L2 with γ₁ = γ₂ = ½."])  # fmt: skip
 def bounds_are_reached():
     """Look where the two responsibilities are equal."""
     square = total((gradient[1, m] - gradient[2, m]) ** 2, m)

@@ -1,13 +1,13 @@
 """Proofs about the matrix of weights: its bounds, its rank, its slots (S1 to S5, B7, B11)."""
 
-from sympy import Integer, Sum
+from sympy import Integer, Sum, Symbol
 
 from .claim import ALGEBRA, proves
 from .memory import AFFINITY, WEIGHT, affinity, eps, gamma_k, gamma_q, weight
 from .memory_gradients import SOFTMAX_K, SOFTMAX_Q, mass, slot
 from .routing import softmax
 from .steps import Bounded, Equal, Positive
-from .symbols import Apart, Definition, K, N, UpTo, array, c, ell, fresh, i, j, k, n, total
+from .symbols import Apart, Definition, K, N, N_k, UpTo, array, c, ell, fresh, i, j, k, n, other_key, total
 
 vector, kept = array("b"), array("b", nonnegative=True)
 mean_weight, share, held = array("w", positive=True), array("h", positive=True), array("M", positive=True)
@@ -35,14 +35,16 @@ def bounds_of_the_affinity():
     "Bidirectional weights have rank at most K; so have the causal ones left of a cut",
     scope=ALGEBRA,
     where=[AFFINITY, WEIGHT],
+    assumptions=["In a causal sequence queries and keys come from the same tokens; t is the token at the cut."],
 )
 def rank_at_most_k():
     """Multiply by any vector: what comes out depends on K numbers."""
-    routed = total(affinity[i, n], n) + eps
+    routed = total(affinity[i, other_key], other_key) + eps
     past = Sum(affinity[i, n], (n, 1, i)) + eps
-    left_of_cut = Sum(affinity[i, j] / past * vector[j], (j, 1, ell))
+    cut = Symbol("t", integer=True, positive=True)
+    left_of_cut = Sum(affinity[i, j] / past * vector[j], (j, 1, cut))
     through_slots = total(gamma_q[i, k] * total(gamma_k[j, k] * vector[j], j), k)
-    held = Sum(gamma_k[j, k] * vector[j], (j, 1, ell))
+    held = Sum(gamma_k[j, k] * vector[j], (j, 1, cut))
     return [
         Equal("affinity", total(affinity[i, j] * vector[j], j), through_slots,
               "the vector enters through K sums, so the image has at most K dimensions"),
@@ -53,13 +55,14 @@ def rank_at_most_k():
     ]  # fmt: skip
 
 
-@proves("S2b", "Causal weights have full rank", scope=ALGEBRA, row="S2", where=[AFFINITY])
+@proves("S2b", "Causal weights have full rank", scope=ALGEBRA, row="S2", where=[AFFINITY],
+        assumptions=["Queries and keys come from the same N tokens, in one order."])  # fmt: skip
 def full_rank_when_causal():
     """Look at the diagonal and above it."""
     past = Sum(affinity[i, n], (n, 1, i)) + eps
     triangle = UpTo(j, i) * affinity[i, j] / past
     return [
-        Equal("triangle", total(triangle * vector[j], j), Sum(affinity[i, j] * vector[j], (j, 1, i)) / past,
+        Equal("triangle", Sum(triangle * vector[j], (j, 1, N)), Sum(affinity[i, j] * vector[j], (j, 1, i)) / past,
               "no later key enters"),
         Positive("diagonal", affinity[i, i] / past, "a triangular matrix with such a diagonal can be inverted"),
     ]  # fmt: skip
@@ -87,7 +90,7 @@ def output_mixes_slot_means():
     """Move Z + ε from the denominator of the mean into its weight."""
     output = total(gamma_q[i, k] * slot[k, c], k) / (total(gamma_q[i, k] * mass[k], k) + eps)
     return [
-        Positive("positive", mean_weight[i, k], "masses are positive, and so is ε"),
+        Positive("positive", mean_weight[i, k], "masses are positive, and ε is not negative"),
         Equal("sum", total(mean_weight[i, k], k), 1, "by their denominator"),
         Equal("denominator", total(gamma_q[i, k] * (mass[k] + eps), k), total(gamma_q[i, k] * mass[k], k) + eps,
               "responsibilities sum to 1"),
@@ -107,17 +110,17 @@ MASS = Definition(mass[k], mass_of)
 @proves("B11", "The mean affinity of keys is at least 1/K", where=[MASS, SOFTMAX_K])
 def effective_number_of_slots():
     """Average the overlap of all pairs of keys."""
-    shares = total((mass[k] / N) ** 2, k)
-    pairs = total(gamma_k[j, k] * gamma_k[n, k], j, n, k) / N**2
+    shares = total((mass[k] / N_k) ** 2, k)
+    pairs = total(gamma_k[j, k] * gamma_k[other_key, k], j, other_key, k) / N_k**2
     return [
         Equal("pairs", pairs, shares, "the square of a sum is a sum over pairs"),
-        Bounded("at least", 1 / K, shares, total((mass[k] / N - 1 / K) ** 2, k), "equal shares make it smallest"),
+        Bounded("at least", 1 / K, shares, total((mass[k] / N_k - 1 / K) ** 2, k), "equal shares make it smallest"),
     ]
 
 
 def share_of(key, component):
     """Return the share of a slot that a key holds; ε holds the rest."""
-    other, size = fresh(n)
+    other, size = fresh(other_key)
     return gamma_k[key, component] / (Sum(gamma_k[other, component], (other, 1, size)) + eps)
 
 
@@ -125,18 +128,18 @@ SHARE, READ = Definition(share[j, k], share_of), Definition(mean_weight[i, k], s
 
 
 @proves("B7", "K slots give the right keys a total weight of at most K", where=[SHARE, READ],
-        assumptions=["Keys are numbered so that the right key of query i is key i, a different one for each query.",
+        assumptions=["As many queries as keys, numbered so that key j is the right one of query j.",
                      "M is Z + ε, and w the weights of the slot means (S5): any weights that sum to 1."])  # fmt: skip
 def capacity():
     """Bound the diagonal of the weights by what the slots hold."""
     whole = total(gamma_q[i, ell] * held[ell], ell)
     read = gamma_q[i, k] * held[k] / whole
-    others = total(mean_weight[i, ell] * Apart(k, ell), ell)
+    others = total(mean_weight[j, ell] * Apart(k, ell), ell)
     by_stabilizer = eps / (total(gamma_k[j, k], j) + eps)
-    gap = total(by_stabilizer, k) + total(others * share[i, k], i, k)
+    gap = total(by_stabilizer, k) + total(others * share[j, k], j, k)
     return [
         Equal("weight", total(gamma_q[i, k] * gamma_k[i, k], k) / whole, total(read * (gamma_k[i, k] / held[k]), k),
               "a weight is a read of the shares that its key holds"),
-        Equal("shares", total(share[i, k], i), 1 - by_stabilizer, "all keys together hold less than one slot each"),
-        Bounded("capacity", total(mean_weight[i, k] * share[i, k], i, k), K, gap, "summed over the right keys"),
+        Equal("shares", total(share[j, k], j), 1 - by_stabilizer, "all keys together hold at most one slot each"),
+        Bounded("capacity", total(mean_weight[j, k] * share[j, k], j, k), K, gap, "summed over the right keys"),
     ]  # fmt: skip

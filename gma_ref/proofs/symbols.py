@@ -18,6 +18,7 @@ from sympy import (
     Integral,
     MatrixSymbol,
     Sum,
+    Symbol,
     diff,
     symbols,
 )  # fmt: skip
@@ -26,16 +27,18 @@ from sympy.printing.precedence import PRECEDENCE
 
 from .latex import relation
 
-K, N, d_r, d_v, d_model = symbols("K N d_r d_v d_model", integer=True, positive=True)
+K, N, N_k, d_r, d_v, d_model = symbols("K N N_k d_r d_v d_model", integer=True, positive=True)
 
-i, j, n = symbols("i j n", integer=True, positive=True)  # tokens
+i, n = symbols("i n", integer=True, positive=True)  # tokens; queries, where keys are counted apart
+j = Symbol("j", integer=True, positive=True)  # keys
+other_key = Dummy("n", integer=True, positive=True)  # printed as n, where no token is called so
 k, ell = symbols("k ell", integer=True, positive=True)  # components
 r = Dummy("j", integer=True, positive=True)  # a component that the paper calls j, where no token is called so
 m, p = symbols("m p", integer=True, positive=True)  # routing dimensions
 a, f = symbols("a f", integer=True, positive=True)  # dimensions of the model
 b, c = symbols("b c", integer=True, positive=True)  # dimensions of the values
 
-RANGE = {i: N, j: N, n: N, k: K, ell: K, r: K, m: d_r, p: d_r, b: d_v, c: d_v, a: d_model, f: d_model}
+RANGE = {i: N, n: N, j: N_k, other_key: N_k, k: K, ell: K, r: K, m: d_r, p: d_r, b: d_v, c: d_v, a: d_model, f: d_model}
 
 
 def array(name, **assumptions):
@@ -150,21 +153,34 @@ class Apart(Function):
 
 
 def unfold(expression, definitions):
-    """Put the definitions in, then take the derivatives."""
+    """Put the definitions in, then take the derivatives.
+
+    Raises
+    ------
+    ValueError
+        If a derivative is taken by an array, or a value put in for one, that is itself defined: its meaning would stand
+        in the expression and the array no longer, so that every derivative by it would be 0.
+    """
     meaning = {definition.entry.base: definition.meaning for definition in definitions}
+    names = {base.label.name for base in meaning}
 
     def defined(node):
         return isinstance(node, Indexed) and node.base in meaning
 
+    def free(variable):
+        if isinstance(variable, Indexed) and variable.base.label.name in names:
+            raise ValueError(f"{variable} is defined, so nothing can be differentiated by it or put in for it")
+        return variable
+
     def put_in(node):
         if isinstance(node, Partial):
-            expression, variable = node.args
+            expression, variable = node.args[0], free(node.args[1])
             return Partial(put_in(expression), variable).take()
         if isinstance(node, Integral):
             return put_in(node.doit())
         if isinstance(node, At):
             expression, value, *variables = node.args
-            return put_in(expression).subs(dict.fromkeys(variables, value))
+            return put_in(expression).subs(dict.fromkeys(map(free, variables), value))
         if isinstance(node, MatrixElement) and not isinstance(node.parent, MatrixSymbol):
             return node.parent[node.i, node.j]
         if defined(node):

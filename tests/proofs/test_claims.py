@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 from IPython.display import Markdown, Math
-from sympy import Add, Mul, S, Sum, Symbol, sympify
+from sympy import Add, Indexed, IndexedBase, Mul, S, Sum, Symbol, sympify
 
 from gma_ref.proofs import ProofError, claim, claims
 from gma_ref.proofs.claim import ALGEBRA, ANY, FIXED
+from gma_ref.proofs.latex import latex
 from gma_ref.proofs.steps import Bounded, Equal, Positive
-from gma_ref.proofs.symbols import RANGE, array, j, r
+from gma_ref.proofs.symbols import RANGE, N, N_k, array, j, r, unfold
 
 every_claim = pytest.mark.parametrize("one", claims(), ids=lambda one: one.label)
 
@@ -146,6 +147,88 @@ def test_no_index_is_both_free_and_summed(one):
 def test_reach_is_said(one):
     assert one.scope in (ANY, ALGEBRA, FIXED)
     assert bool(one.sizes) == (one.scope == FIXED)
+
+
+LESS_THAN_THE_ROW = {"2", "B5", "B6", "B8", "G7", "G7b", "G7c", "G7d", "L4b"}
+
+
+@every_claim
+def test_reach_says_which_part_of_its_row_is_proved(one):
+    assert bool(one.part) == (one.label in LESS_THAN_THE_ROW)
+    assert one.reach().endswith(one.part)
+    assert one.reach().startswith("algebra proved for any size" if one.scope == ALGEBRA else "proved for ")
+
+
+def test_reach_of_the_trace_trap_tells_diagonal_from_full():
+    assert claim("G7").reach() == "proved for any size: diagonal covariance, fixed weights"
+    assert claim("G7c").reach() == "proved for d_r = 2 and any number of tokens: full covariance, fixed weights"
+    assert claim("G7d").reach() == "algebra proved for any size: full covariance, fixed weights"
+
+
+@every_claim
+def test_every_sign_that_the_algebra_uses_is_printed(one):
+    decided = [unfold(side, one.definitions) for side in sides(one)]
+    labels = {base.label for side in decided for base in side.atoms(IndexedBase)}
+    indices = {index for side in decided for index in side.free_symbols if index.is_integer}
+    signed = {base.label: base for side in decided for base in side.atoms(IndexedBase)}
+    signed |= {scalar: scalar for side in decided for scalar in side.free_symbols - labels - indices}
+    for name, number in signed.items():
+        if number.is_nonnegative and isinstance(name, Symbol):
+            sign = ">" if number.is_positive else r"\ge"
+            assert any(printed.endswith(f"{sign} 0") and latex(name) in printed for printed in one.signs()), name
+
+
+def test_signs_are_displayed(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    claim("10").show()
+    assert shown[0].data.endswith(r"Signs: $\epsilon \ge 0$, $\gamma^{K} > 0$, $\gamma^{Q} > 0$.")
+    assert claim("16").signs() == [r"\pi > 0", r"\sigma^{2} > 0"]
+
+
+def sides(one):
+    """Return the sides of every step and what they are compared by."""
+    return [sympify(getattr(step, name, 0)) for step in one.steps for name in ("left", "right", "certificate")]
+
+
+@every_claim
+def test_an_index_stands_for_one_kind_of_thing(one):
+    kinds = {}
+    for side in [*sides(one), *(definition.body for definition in one.definitions)]:
+        limits = [limit for part in side.atoms(Sum) for limit in part.limits]
+        kind = {index: RANGE.get(upper, upper) for index, _, upper in limits} | RANGE
+        for part in side.atoms(Indexed):
+            for axis, index in enumerate(part.indices):
+                size = kind.get(index)
+                if size is not None:
+                    kinds.setdefault((part.base.label.name, axis), set()).add("tokens" if size in (N, N_k) else size)
+        for index, _, upper in limits:
+            if index in RANGE and upper in RANGE:
+                assert {RANGE[index], RANGE[upper]} in ({N}, {N, N_k}, {N_k})
+    assert all(len(sizes) == 1 for sizes in kinds.values()), kinds
+
+
+@every_claim
+def test_no_two_indices_of_a_formula_are_printed_alike(one):
+    for step in one.steps:
+        for side in (sympify(step.left), sympify(getattr(step, "right", 0))):
+            alike(side.free_symbols - {base.label for base in side.atoms(IndexedBase)}, side)
+    for definition in one.definitions:
+        alike(set(definition.entry.indices), definition.body)
+
+
+def alike(free, expression):
+    """Fail if a summed index has the name of a free one."""
+    summed = {limits[0] for part in expression.atoms(Sum) for limits in part.limits}
+    printed = {index.name for index in free if isinstance(index, Symbol) and index.is_integer}
+    assert not printed & {index.name for index in summed}, expression
+
+
+def test_keys_are_counted_apart_where_queries_meet_them():
+    for label in ("6", "7", "9", "10", "G6", "G6b", "B2b", "S1", "B11"):
+        names = {size for side in sides(claim(label)) for size in unfold(side, claim(label).definitions).free_symbols}
+        names |= {size for one in claim(label).definitions for size in one.body.free_symbols}
+        assert N_k in names, label
 
 
 def test_unknown_label_has_no_claim():

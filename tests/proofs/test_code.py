@@ -8,7 +8,7 @@ from gma_ref.proofs import claim
 from gma_ref.proofs.evaluate import evaluate
 from gma_ref.proofs.symbols import RANGE, c, i, j, k, m
 from gma_ref.reference.attention import causal_read
-from tests.formulas import EPS, SIZES, agree, formula, random_arrays
+from tests.formulas import EPS, SIZES, agree, as_many_keys, formula, random_arrays
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,7 @@ def test_read_and_weights(own, arrays):
     agree(output, formula("8", "output", arrays, (i, c), definitions=sums))
     agree(output, formula("7", "output", arrays, (i, c), "left"))
     agree(output, formula("7", "output", arrays, (i, c), "right"))
+    agree(gma_ref.affinity(gamma_q, gamma_k), formula("11", "entry", arrays, (i, j), definitions=sums))
     agree(gma_ref.affinity(gamma_q, gamma_k) @ own["v"], formula("7", "numerator", arrays, (i, c)))
     agree(weights, formula("9", "positive", arrays, (i, j), "left"))
     agree(weights.sum(axis=-1), formula("9", "row sum", arrays, (i,)))
@@ -68,7 +69,7 @@ def test_read_and_weights(own, arrays):
 
 
 def test_multiplications():
-    first, saved = (claim("11").step("difference").left, claim("11").step("difference").right)
+    first, saved = (claim("AppB").step("difference").left, claim("AppB").step("difference").right)
     sizes = {symbol: {"N": 7, "K": 3, "d_v": 5}[symbol.name] for symbol in first.free_symbols}
     cost = gma_ref.routing_cost(7, 7, 3, 2, 5)
     write_first = cost["write"] + cost["read"]
@@ -76,22 +77,27 @@ def test_multiplications():
 
 
 def test_causal_form(own, arrays):
+    sizes, own, arrays = as_many_keys(own, arrays)
+
+    def proved(label, step, over, side="right"):
+        return formula(label, step, arrays, over, side, sizes=sizes)
+
     gamma_q, gamma_k, v = own["gamma_q"], own["gamma_k"], own["v"]
     memory = gma_ref.prefix_memory(gamma_k, v)
     mass, slots = claim("5b").definitions[::-1]
-    agree(memory.Z, formula_of(mass, arrays, (i, k)))
-    agree(memory.V_tilde, formula_of(slots, arrays, (i, k, c)))
+    agree(memory.Z, formula_of(mass, arrays, (i, k), sizes))
+    agree(memory.V_tilde, formula_of(slots, arrays, (i, k, c), sizes))
     weights = gma_ref.attention_weights(gamma_q, gamma_k, causal=True, eps=EPS)
     output = causal_read(gamma_q, gamma_k, v, EPS)
-    agree(output, formula("8b", "output", arrays, (i, c), "left"))
-    agree(output, formula("8b", "output", arrays, (i, c), "right"))
-    agree(weights.sum(axis=-1), formula("9b", "row sum", arrays, (i,)))
-    agree(np.tril(weights), np.tril(formula("9b", "positive", arrays, (i, j), "left")))
-    agree(output, formula("10b", "exactly", arrays, (i, c)))
-    agree(weights, formula("R3", "entry", arrays, (i, j), "left"))
-    agree(output, formula("R3", "output", arrays, (i, c), "left"))
+    agree(output, proved("8b", "output", (i, c), "left"))
+    agree(output, proved("8b", "output", (i, c), "right"))
+    agree(weights.sum(axis=-1), proved("9b", "row sum", (i,)))
+    agree(np.tril(weights), np.tril(proved("9b", "positive", (i, j), "left")))
+    agree(output, proved("10b", "exactly", (i, c)))
+    agree(weights, proved("R3", "entry", (i, j), "left"))
+    agree(output, proved("R3", "output", (i, c), "left"))
 
 
-def formula_of(definition, arrays, over):
+def formula_of(definition, arrays, over, sizes):
     """Evaluate what a definition says."""
-    return evaluate(definition.entry, over, SIZES, arrays, [definition])
+    return evaluate(definition.entry, over, sizes, arrays, [definition])

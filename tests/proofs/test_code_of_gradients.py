@@ -8,8 +8,8 @@ from gma_ref.proofs import claim, memory_gradients, stability
 from gma_ref.proofs import softmax as parameters
 from gma_ref.proofs import trace_trap as trap
 from gma_ref.proofs.evaluate import evaluate
-from gma_ref.proofs.symbols import a, c, d_r, i, j, k, m, r, total
-from tests.formulas import EPS, SIZES, agree, formula, random_arrays
+from gma_ref.proofs.symbols import N_k, a, c, d_r, i, j, k, m, r, total
+from tests.formulas import EPS, SIZES, agree, as_many_keys, formula, random_arrays
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +76,9 @@ def test_read_and_write_backwards(own, arrays):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_whole_backward_pass(own, causal):
-    q, keys = own["q_bar"], own["k_bar"]  # any numbers
+def test_whole_backward_pass(own, arrays, causal):
+    sizes, own = as_many_keys(own, arrays)[:2] if causal else (SIZES, own)
+    q, keys = own["q_bar"], np.random.default_rng(0).normal(size=(sizes[N_k], 2))  # any numbers
     parts = (own["mu"], own["omega"], own["alpha"])
     done = gma_ref.gaussian_mixture_attention_vjp(
         q, keys, own["v"], *parts, own["G"], causal=causal, eps=EPS, eps_sigma=EPS
@@ -88,12 +89,12 @@ def test_whole_backward_pass(own, causal):
         memory_gradients.gamma_k: gamma_k,
         memory_gradients.value: own["v"],
         memory_gradients.upstream: own["G"],
-        memory_gradients.sees: np.tri(4) if causal else np.ones((4, 4)),
+        memory_gradients.sees: np.tri(4) if causal else np.ones((4, 7)),
     }
-    agree(done["v"], formula("G6b", "values", symbolic, (j, c)))
+    agree(done["v"], formula("G6b", "values", symbolic, (j, c), sizes=sizes))
     for name, gamma, token, number in (("q", gamma_q, q, i), ("k", gamma_k, keys, j)):
         step = "query responsibilities" if name == "q" else "key responsibilities"
-        by_gamma = formula("G6b", step, symbolic, (number, k))
+        by_gamma = formula("G6b", step, symbolic, (number, k), sizes=sizes)
         delta = gma_ref.score_gradient(gamma, by_gamma)
         agree(done[name], gma_ref.score_vjp(token, *parts[:2], delta, eps_sigma=EPS)["x"])
 
@@ -129,7 +130,7 @@ def test_structure(own, arrays):
     agree(gma_ref.affinity(gamma_q, gamma_k), formula("S1", "above 0", arrays, (i, j), "left"))
     agree(1 - gma_ref.affinity(gamma_q, gamma_k), evaluate(claim("S1").step("at most 1").certificate, (i, j), SIZES,
                                                            arrays, claim("S1").definitions))  # fmt: skip
-    keep = np.array([True, True, False, True])
+    keep = np.array([True, True, False, True, False, True, True])
     kept = arrays | {memory_gradients.sees: keep, claim_array("S3", "b"): keep.astype(float)}
     masked = gma_ref.write_memory(gamma_k, own["v"], key_mask=keep)
     agree(masked.Z.sum(), formula("S3", "count", kept, (), "left"))

@@ -305,6 +305,25 @@ def test_global_constants_are_those_of_the_formula():
     assert np.isfinite(gma_ref.background_bound(with_background))
 
 
+def test_bound_with_a_background_is_that_of_the_formula():
+    # B6b: component 0 is broader than the three others, which cannot be compared with each other
+    mu, prior = np.array([[0.0, 0], [1, 2], [-1, 1], [5, 0]]), [0.1, 0.2, 0.3, 0.4]
+    variance = np.array([[4.0, 5], [2, 1], [1, 2], [0.5, 4]])
+    betas, cs = np.transpose([pair(mu, variance, prior, 0, j) for j in (1, 2, 3)])
+    w = 0.603545739535836  # w e^w = 3/e
+    assert_allclose(w * math.exp(w), 3 / math.e, rtol=1e-12)
+    in_1_norm = math.sqrt((2 * betas * np.maximum(-cs, 0)).max() + 2 * betas.max() * w)
+    assert_allclose(gma_ref.background_bound(mixture_of(mu, variance, prior)), in_1_norm / math.sqrt(2), rtol=1e-11)
+
+    # two broadest ones, and one as broad in the first coordinate, where its mean lies between theirs
+    mixture = mixture_of([[-2.0, 0], [2, 0], [1, 3]], [[4.0, 4], [4, 4], [4, 1]], [0.2, 0.3, 0.5])
+    c = 0.25 * math.log(0.2) + 0.75 * math.log(0.3) - math.log(0.5)
+    c += 0.5 * math.log(1 / 4) - (4 - 1) / 8 - 0.5 * (1 / 4) * 9 / (1 - 1 / 4)
+    w = 0.46305551336554884
+    bound = (math.sqrt(1.5 * -c + 1.5 * w) + 1) / math.sqrt(2)  # the two are 1 apart in units of the gradients
+    assert_allclose(gma_ref.background_bound(mixture), bound, rtol=1e-11)
+
+
 def pair(mu, variance, prior, k, j):
     """Return β and c of B6 for component k, the broader, and component j."""
     p, narrow = 1 / variance[k], 1 / variance[j]
