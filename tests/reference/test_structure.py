@@ -199,3 +199,9 @@ def test_unused_and_equal_components_lower_the_effective_rank():
 def test_effective_rank_of_numbers_that_are_none_is_refused(value):
     with pytest.raises(ValueError, match=f"^matrix must be finite, got {value}$"):
         gma_ref.effective_rank([[1.0, value]])
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e308, np.finfo(float).max])
+def test_effective_rank_does_not_depend_on_the_unit(size):
+    assert_allclose(gma_ref.effective_rank(size * np.eye(4)), 4, rtol=1e-12)
+    assert_allclose(gma_ref.effective_rank(np.full((3, 5), size)), 1, rtol=1e-12)
