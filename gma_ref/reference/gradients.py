@@ -8,7 +8,7 @@ import numpy as np
 
 from .checks import accepts
 from .memory import keep
-from .memory_gradients import nonzero_rows, routing_vjp
+from .memory_gradients import routing_vjp
 from .mixture import GaussianMixture, responsibilities
 from .numerics import sum_to
 from .score_gradients import score_vjp
@@ -82,7 +82,7 @@ def gaussian_mixture_attention_vjp(
     arguments = {"q": q, "k": k, "v": v, "mu": mu, "omega": omega, "alpha": alpha}
     shapes = {name: argument.shape for name, argument in arguments.items()}
     mixture = GaussianMixture.from_unconstrained(mu, omega, alpha, eps_sigma)
-    asking = nonzero_rows(upstream)
+    asking = (upstream != 0).any(axis=-1)
     key_mask = keys_asked_for(asking, key_mask, causal)
     q, k = (keep(mask, x, mixture.mu[..., :1, :]) for mask, x in ((asking, q), (key_mask, k)))  # any finite point
     gamma_q, gamma_k = responsibilities(q, mixture), keep(key_mask, responsibilities(k, mixture))
@@ -157,4 +157,4 @@ def project_vjp(
 
 def transposed_product(x, bar):
     r"""Return :math:`X^\top \bar Y`, without the rows in which the gradient is 0."""
-    return np.swapaxes(keep(nonzero_rows(bar), x), -1, -2) @ bar
+    return np.swapaxes(keep((bar != 0).any(axis=-1), x), -1, -2) @ bar

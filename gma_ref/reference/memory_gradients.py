@@ -61,7 +61,8 @@ def read_memory_vjp(
     the scores directly. Source: this book, from Eq. (7) of Huang & Raza (2026).
     """
     V_tilde, Z = memory
-    shape, gamma_q = gamma_q.shape, keep(nonzero_rows(upstream), gamma_q)
+    asking = (upstream != 0).any(axis=-1)
+    gamma_q, shape = keep(asking, gamma_q), gamma_q.shape
     D = gamma_q @ Z[..., None] + eps
     output = ratio(gamma_q @ V_tilde, D)
     P = ratio(upstream, D)
@@ -117,11 +118,6 @@ def write_memory_vjp(
     gamma_k_bar = keep(key_mask, gamma_k_bar)
     v_bar = keep(key_mask, keep(key_mask, gamma_k) @ V_tilde_bar)
     return sum_to(gamma_k_bar, gamma_k.shape), sum_to(v_bar, v.shape)
-
-
-def nonzero_rows(upstream):
-    """Tell which rows of a gradient (..., N, width) are not all 0, (..., N)."""
-    return (upstream != 0).any(axis=-1)
 
 
 def routing_vjp(gamma_q, gamma_k, v, upstream, *, causal, eps):

@@ -35,11 +35,6 @@ def ratio(numerator, denominator):
     return np.where(nonzero, quotient, 0)
 
 
-def at_most_float64(array):
-    """Return `array` in float64 if it is wider, which NumPy's linear algebra does not take; unchanged otherwise."""
-    return array.astype(np.float64) if np.finfo(array.dtype).bits > 64 else array
-
-
 def sum_to(array, shape):
     """Sum a gradient over the leading axes along which what it belongs to, of the given shape, was broadcast."""
     array = np.broadcast_to(array, np.broadcast_shapes(array.shape, shape))

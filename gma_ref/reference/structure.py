@@ -9,7 +9,7 @@ import numpy as np
 from .checks import accepts
 from .memory import Memory
 from .mixture import check_finite
-from .numerics import at_most_float64, ratio
+from .numerics import ratio
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -77,15 +77,14 @@ def effective_rank(matrix: Float[Array, "... rows columns"]) -> Float[Array, ...
 
     Notes
     -----
-    It does not change when the matrix is scaled, transposed or multiplied by an orthogonal matrix. Long doubles are
-    scaled as such; their singular values are those of NumPy, in float64. Of the affinity it is at most K, as the rank
-    is. A masked key is a column of zeros and changes nothing; ε scales rows, so it changes
-    the effective rank of the weights but not their rank. Source: O. Roy and M. Vetterli, *The effective rank: a
-    measure of effective dimensionality*, EUSIPCO 2007, definition 1.
+    It does not change when the matrix is scaled, transposed or multiplied by an orthogonal matrix. It is computed in
+    float64, whatever comes. Of the affinity it is at most K, as the rank is. A masked key is a column of zeros and
+    changes nothing; ε scales rows, so it changes the effective rank of the weights but not their rank. Source: O. Roy
+    and M. Vetterli, *The effective rank: a measure of effective dimensionality*, EUSIPCO 2007, definition 1.
     """
     check_finite("matrix", matrix)
     scaled = ratio(matrix, np.abs(matrix).max(axis=(-2, -1), keepdims=True, initial=0))
-    singular = np.linalg.svd(at_most_float64(scaled), compute_uv=False)
+    singular = np.linalg.svd(np.float64(scaled), compute_uv=False)
     share = ratio(singular, singular.sum(axis=-1, keepdims=True))
     surprise = -np.log(np.where(share > 0, share, 1))
     entropy = (share * surprise).sum(axis=-1)

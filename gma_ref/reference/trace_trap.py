@@ -8,7 +8,7 @@ import numpy as np
 
 from .checks import accepts
 from .mixture import check_finite
-from .numerics import at_most_float64, ratio
+from .numerics import ratio
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -39,7 +39,7 @@ def batch_mahalanobis(
     Returns
     -------
     ndarray, (..., N, K)
-        Without units.
+        Without units, in float64.
 
     Raises
     ------
@@ -55,10 +55,11 @@ def batch_mahalanobis(
     covariances are parameters. Source: the pitfall is named by Huang & Raza (2026), in the footnote before Eq. (16).
     """
     check_batch(x, weights, mu)
+    x, weights, mu = map(np.float64, (x, weights, mu))  # what NumPy inverts
     seen = x[..., :, None, :] - mu[..., None, :, :]
     moment = np.einsum("...ik,...ikm,...ikn->...kmn", weights, seen, seen)
-    covariance = moment / weights.sum(axis=-2)[..., None, None] + ridge * np.eye(x.shape[-1], dtype=x.dtype)
-    precision = inverse_of_full_rank(at_most_float64(covariance), x.shape[-2])
+    covariance = moment / weights.sum(axis=-2)[..., None, None] + ridge * np.eye(x.shape[-1])
+    precision = inverse_of_full_rank(covariance, x.shape[-2])
     return np.einsum("...ikm,...kmn,...ikn->...ik", seen, precision, seen)
 
 
@@ -82,8 +83,8 @@ def inverse_of_full_rank(covariance, count):
     """
     deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
     correlation = ratio(covariance, deviation[..., :, None] * deviation[..., None, :])
-    d_r = covariance.shape[-1]
-    rounding = max(count, d_r) * d_r * np.finfo(covariance.dtype).eps
+    *_, d_r = covariance.shape
+    rounding = max(count, d_r) * d_r * np.finfo(float).eps
     if (np.linalg.eigvalsh(correlation) <= rounding).any():
         raise np.linalg.LinAlgError(
             f"x must hold at least {d_r} vectors in general position for each component (or ridge be larger), "

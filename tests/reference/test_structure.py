@@ -171,6 +171,7 @@ def test_effective_rank_is_the_exponential_of_the_entropy():
         singular = np.sqrt(np.linalg.eigvalsh(matrices[b] @ matrices[b].T))
         share = singular / singular.sum()
         assert_allclose(found[b], np.prod(share**-share), rtol=1e-10)
+        assert_allclose(gma_ref.effective_rank(matrices[b[0]]), found[b[0]], rtol=1e-12)
     assert_allclose(gma_ref.effective_rank(1e-200 * matrices), found, rtol=1e-10)
     assert_allclose(gma_ref.effective_rank(np.swapaxes(matrices, -1, -2)), found, rtol=1e-10)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import gma_ref
 from tests import oracles
@@ -36,6 +36,7 @@ def test_distances_are_those_of_the_estimated_covariance(ridge):
         covariance = covariance / weights[b, :, k].sum() + ridge * np.eye(3)
         inverse = np.linalg.inv(covariance)
         assert_allclose(found[b, :, k], [s @ inverse @ s for s in seen], rtol=1e-9)
+        assert_array_equal(gma_ref.batch_mahalanobis(x[b], weights[b], mu[b], ridge), found[b])
 
 
 def test_weighted_sum_of_the_distances_is_a_constant_trace():
