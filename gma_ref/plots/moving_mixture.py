@@ -11,14 +11,19 @@ __all__ = ["moving_components"]
 
 PURPLE = PALETTE["mem"].light
 SYMBOLS = ("circle", "x-thin", "diamond", "cross-thin")
-PANEL, GAP = 320, 60  # pixels
+PANEL, GAP, NAME = 320, 60, 24  # pixels
+ARROWS = {
+    (-1, 1): "↖", (0, 1): "↑", (1, 1): "↗",
+    (-1, 0): "←", (0, 0): "", (1, 0): "→",
+    (-1, -1): "↙", (0, -1): "↓", (1, -1): "↘",
+}  # fmt: skip
 
 
 def moving_components(paths, points, groups, labels, *, notes=None, side=3.2, resolution=65, start=None):
     """Show how the components of mixtures in two dimensions move: the slider chooses the step.
 
     Each panel shows the points, the means as numbers, and by its shade the component that is the most responsible at
-    each place.
+    each place. The number of a mean outside the panel stands at its edge, with an arrow.
 
     Parameters
     ----------
@@ -58,18 +63,21 @@ def moving_components(paths, points, groups, labels, *, notes=None, side=3.2, re
     ticks = np.linspace(-side, side, resolution)
     places = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
     height = len(paths) * (PANEL + GAP)
-    traces, frames, layout = [], [[] for _ in labels], {"height": height}
+    traces, frames, layout = [], [[] for _ in labels], {"height": height, "annotations": []}
     for number, (name, mixtures) in enumerate(paths.items()):
         ending = str(number + 1) if number else ""
         axes = {"xaxis": f"x{ending}", "yaxis": f"y{ending}", "hoverinfo": "skip"}
-        top = 1 - number * (PANEL + GAP) / height
+        top = 1 - (number * (PANEL + GAP) + NAME) / height
         square = {"range": [-side, side], "nticks": 6}
-        layout[f"xaxis{ending}"] = square | {"anchor": f"y{ending}", "title": {"text": name}}
+        layout[f"xaxis{ending}"] = square | {"anchor": f"y{ending}"}
         layout[f"yaxis{ending}"] = square | {"anchor": f"x{ending}", "domain": [top - PANEL / height, top]}
+        above = {"x": 0.5, "y": top, "xref": "paper", "yref": "paper", "yanchor": "bottom", "showarrow": False}
+        layout["annotations"].append(above | {"text": f"<b>{name}</b>"})
         count = mixtures[0].num_components
-        shades = {"colorscale": [[0, mix(PURPLE, "#ffffff", 0.12)], [1, mix(PURPLE, "#ffffff", 0.6)]], "zmin": 0}
+        shades = {"colorscale": [[0, mix(PURPLE, "#ffffff", 0.06)], [1, mix(PURPLE, "#ffffff", 0.7)]], "zmin": 0}
         shades |= {"type": "heatmap", "x": ticks, "y": ticks, "zmax": max(count - 1, 1), "showscale": False}
-        numbers = {"type": "scatter", "mode": "text", "text": [f"<b>{k + 1}</b>" for k in range(count)]}
+        halo = {"size": 24, "color": "rgba(255, 255, 255, 0.7)"}  # so that no point hides a number
+        numbers = {"type": "scatter", "mode": "markers+text", "marker": halo, "cliponaxis": False}
         traces.append(shades | axes)
         for group in np.unique(groups):
             x, y = points[groups == group].T
@@ -79,6 +87,18 @@ def moving_components(paths, points, groups, labels, *, notes=None, side=3.2, re
         still = [{}] * len(np.unique(groups))
         for frame, mixture in zip(frames, mixtures, strict=True):
             rules = scores(places, mixture).argmax(axis=-1).reshape(resolution, resolution)
-            frame += [{"z": rules}, *still, {"x": mixture.mu[:, 0], "y": mixture.mu[:, 1]}]
+            frame += [{"z": rules}, *still, _numbers(mixture.mu, side)]
     start = len(labels) - 1 if start is None else start
     return Moving(traces, frames, labels, "step", layout=layout, notes=notes, start=start)
+
+
+def _numbers(means, side):
+    """Place the number of each mean; for one that lies outside, at the edge, with an arrow in its direction."""
+    edge = 0.93 * side
+    texts = []
+    for k, mean in enumerate(means):
+        horizontal, vertical = (int(np.sign(part)) if abs(part) > side else 0 for part in mean)
+        texts.append(f"<b>{k + 1}{ARROWS[horizontal, vertical]}</b>")
+    outside = np.abs(means) > side
+    x, y = np.where(outside, np.clip(means, -edge, edge), means).T
+    return {"x": x, "y": y, "text": texts}

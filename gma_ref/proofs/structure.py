@@ -18,7 +18,7 @@ SIMPLEX = [SOFTMAX_Q, SOFTMAX_K]
         where=[AFFINITY, WEIGHT, *SIMPLEX])  # fmt: skip
 def bounds_of_the_affinity():
     """Write 1 as the product of two sums of responsibilities."""
-    routed = total(affinity[i, n], n)
+    routed = total(affinity[i, j], j)
     unmatched = total(gamma_q[i, k] * gamma_k[j, ell] * Apart(k, ell), k, ell)
     return [
         Positive("above 0", affinity[i, j], "responsibilities are positive"),
@@ -26,7 +26,7 @@ def bounds_of_the_affinity():
         Equal(
             "convex", total(weight[i, j], j) + eps / (routed + eps), 1, "so outputs are averages of the values and 0"
         ),
-        Equal("row sum", total(weight[i, j], j), routed / (routed + eps), "a little less than 1"),
+        Equal("row sum", total(weight[i, j], j), routed / (routed + eps), "at most 1"),
     ]
 
 
@@ -132,7 +132,7 @@ def capacity():
     whole = total(gamma_q[i, ell] * held[ell], ell)
     read = gamma_q[i, k] * held[k] / whole
     others = total(mean_weight[i, ell] * Apart(k, ell), ell)
-    by_stabilizer = eps / (total(gamma_k[n, k], n) + eps)
+    by_stabilizer = eps / (total(gamma_k[j, k], j) + eps)
     gap = total(by_stabilizer, k) + total(others * share[i, k], i, k)
     return [
         Equal("weight", total(gamma_q[i, k] * gamma_k[i, k], k) / whole, total(read * (gamma_k[i, k] / held[k]), k),

@@ -77,14 +77,16 @@ def effective_rank(matrix: Float[Array, "... rows columns"]) -> Float[Array, ...
 
     Notes
     -----
-    It does not change when the matrix is scaled, transposed or multiplied by an orthogonal matrix. It is computed in
-    float64, whatever comes. Of the affinity it is at most K, as the rank is. A masked key is a column of zeros and
-    changes nothing; ε scales rows, so it changes the effective rank of the weights but not their rank. Source: O. Roy
-    and M. Vetterli, *The effective rank: a measure of effective dimensionality*, EUSIPCO 2007, definition 1.
+    It does not change when the matrix is multiplied by a number that is not 0 or by an orthogonal matrix, or
+    transposed. It is computed in float64, whatever comes. Of the affinity it is at most K, as the rank is. A masked key
+    is a column of zeros, as if it were not there. ε scales the rows of the weights: it keeps their rank, and can change
+    their effective rank, but not where all rows of the affinity have the same sum. Source: O. Roy and M. Vetterli, *The
+    effective rank: a measure of effective dimensionality*, EUSIPCO 2007, definition 1.
     """
     check_finite("matrix", matrix)
-    scaled = ratio(matrix, np.abs(matrix).max(axis=(-2, -1), keepdims=True, initial=0))
-    singular = np.linalg.svd(np.float64(scaled), compute_uv=False)
+    largest = np.abs(matrix).max(axis=(-2, -1), keepdims=True, initial=0)
+    scaled = np.float64(ratio(matrix, largest))
+    singular = np.linalg.svd(scaled, compute_uv=False)
     share = ratio(singular, singular.sum(axis=-1, keepdims=True))
     surprise = -np.log(np.where(share > 0, share, 1))
     entropy = (share * surprise).sum(axis=-1)

@@ -42,6 +42,14 @@ def test_numbers_stand_at_the_means_and_shades_show_the_largest_responsibility(c
                 assert shades["z"][row][column] == responsibilities(place, mixture).argmax()
 
 
+def test_a_mean_outside_stands_at_the_edge_with_an_arrow():
+    mixture = GaussianMixture([[0.0, -9.0], [9.0, 9.0], [1.0, 2.0]], np.ones((3, 2)), np.full(3, -np.log(3)))
+    picture = plots.moving_components({"one": [mixture]}, POINTS, GROUPS, ["a"], side=4, resolution=5)
+    numbers = picture.figure.data[-1]
+    assert numbers.text == ("<b>1↓</b>", "<b>2↗</b>", "<b>3</b>")
+    np.testing.assert_allclose([numbers.x, numbers.y], [[0, 3.72, 1], [-3.72, 3.72, 2]])
+
+
 def test_the_picture_begins_at_the_last_step(content):
     assert content["start"] == 1
     np.testing.assert_allclose(content["data"][3]["x"], PATHS["above"][1].mu[:, 0], rtol=1e-3)

@@ -94,6 +94,7 @@ def test_causal_weights_have_full_rank_and_blocks_of_low_rank(K):
         assert rank(weights) == 12
         for t in range(11):
             assert rank(weights[t + 1 :, : t + 1]) == min(K, t + 1, 11 - t)
+            assert rank(weights[t:, : t + 1]) == min(K, t + 1, 12 - t)  # with the diagonal
     # a masked key is a column of zeros: the rank falls by one for each
     mask = np.arange(12) % 3 > 0
     masked = gma_ref.attention_weights(gamma_q, gamma_k, causal=True, key_mask=mask)
