@@ -188,7 +188,7 @@ def beside_the_broadest(mean, variance, log_prior, corners, widest, log_corners,
     narrower = gap > 0
     beta = (gap / widest / variance).max()
     bottom = ((mean - centre)[narrower] ** 2 / gap[narrower]).sum() + (spread / widest).sum()
-    return beta, weights @ log_corners - log_prior + (np.log(variance / widest).sum() - bottom) / 2
+    return beta, weights @ log_corners - log_prior + ((np.log(variance) - np.log(widest)).sum() - bottom) / 2
 
 
 def steepest_slope(beta, c):
@@ -201,4 +201,6 @@ def steepest_slope(beta, c):
         middle = (low + high) / 2
         low, high = (middle, high) if (middle - c) * math.tanh(middle / 2) < 1 / 2 else (low, middle)
     slope = math.exp(-high) / (1 + math.exp(-high)) ** 2  # σ'; by cosh it would overflow
+    if slope == 0:  # β may be infinite
+        return 0.0
     return math.sqrt(2) * math.sqrt(beta) * math.sqrt(high - c) * slope

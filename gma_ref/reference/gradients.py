@@ -71,9 +71,9 @@ def gaussian_mixture_attention_vjp(
 
     Notes
     -----
-    A query whose row of `upstream` is 0 sends nothing backwards, whatever it holds, and neither does a key that no
-    other query reads: a padded batch has the gradients of the batch without padding, where the padding has an upstream
-    gradient of 0 and is masked as keys or, causally, comes last.
+    A query whose row of `upstream` is 0 sends nothing backwards, whatever it holds, and neither does a key that only
+    such queries read. So a padded batch has the gradients of the batch without padding, if the padding has upstream
+    gradients of 0 and is masked as keys or, causally, comes last.
 
     Linear in N in time and memory: no array of size N² or N·K·d_v is made, causally either. Queries and keys share
     the mixture, so its gradients are sums of two. `project_vjp` goes on to the projections. Source: Huang & Raza

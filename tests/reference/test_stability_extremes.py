@@ -89,3 +89,13 @@ def test_slopes_of_scores_far_out_are_what_they_are():
     assert_allclose(slopes["x"], -1e200 / (math.log(2) + 1e-6))
     assert slopes["omega"] == np.inf
     assert_array_equal(gma_ref.score_jacobians([[1e200]], [[0.0]], [[-800.0]], [0.0])["omega"], 0)
+
+
+def test_variances_of_any_ratio_have_bounds_that_are_numbers():
+    # the narrow component's determinant is 1e-618 times the other's
+    mixture = gma_ref.GaussianMixture([[0.0], [0]], [[1e308], [1e-310]], np.log([0.5, 0.5]))
+    assert gma_ref.is_globally_lipschitz(mixture)
+    assert gma_ref.background_bound(mixture) > 0
+    assert gma_ref.lipschitz_bounds(mixture, 1.0)["l2_global"] > 0
+    never = gma_ref.GaussianMixture([[0.0], [0]], [[1e308], [1e-310]], [0, -1e300])
+    assert gma_ref.lipschitz_bounds(never, 1.0)["l2_global"] == 0
