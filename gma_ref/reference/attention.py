@@ -196,7 +196,8 @@ def gaussian_mixture_attention(
     Returns
     -------
     ndarray, (..., N_q, d_v)
-        In the floating dtype of `v`; sums are taken in float32 at least. A row that no key reaches is 0.
+        In the floating dtype of `v`; sums are taken in float32 at least. A row that no key reaches is 0; a query that
+        holds NaN has a row of NaN in any case.
 
     Raises
     ------

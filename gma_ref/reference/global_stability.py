@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .checks import accepts
-from .hull import hull_weights
+from .hull import hull_weights, in_hull
 from .mixture import GaussianMixture
 from .numerics import lambert_w
 
@@ -47,13 +47,15 @@ def is_globally_lipschitz(mixture: GaussianMixture) -> Bool[Array, ...]:
     Notes
     -----
     Variances are compared as floating-point numbers, exactly: two that differ in the last digit are different. A mean
-    counts as in the hull if it is, in each coordinate, within about 1e-9 of its largest distance to the corners.
+    counts as in the hull if it is, in each coordinate, within about 1e-9 of its largest distance to the corners, or
+    within the rounding of its own digits.
     Isotropic covariances and d_r = 1 always pass. Source: this book.
     """
     return for_each_mixture(is_global, mixture, bool)
 
 
 @accepts(mixture=GaussianMixture)
+@np.errstate(over="ignore")  # what overflows is a bound of infinity
 def background_bound(mixture: GaussianMixture) -> Float[Array, ...]:
     r"""Return a Lipschitz constant in the 2-norm on all of space, for every mixture that has one (B5, B6).
 
@@ -73,7 +75,7 @@ def background_bound(mixture: GaussianMixture) -> Float[Array, ...]:
     Returns
     -------
     ndarray, (...)
-        Per unit of x; inf where `is_globally_lipschitz` is False.
+        Per unit of x; inf where `is_globally_lipschitz` is False, or where a square on the way overflows.
 
     Raises
     ------
@@ -106,7 +108,7 @@ def is_global(mu, variance, log_prior):
     if not broadest.any():
         return False
     others = zip(mu[~broadest], as_broad[~broadest], strict=True)
-    return all(hull_weights(mean[E], mu[broadest][:, E])[1] <= 1e-9 for mean, E in others)
+    return all(in_hull(mean[E], mu[broadest][:, E]) for mean, E in others)
 
 
 def global_l2_bound(mixture):
@@ -125,8 +127,7 @@ def bound_by_pairs(mu, variance, log_prior):
     """
     K = len(mu)
     if (variance == variance[0]).all():
-        pull = mu / variance
-        return max((np.linalg.norm(a - b) for a, b in combinations(pull, 2)), default=0) / math.sqrt(8)
+        return max((math.hypot(*((a - b) / variance[0])) for a, b in combinations(mu, 2)), default=0) / math.sqrt(8)
     if not is_global(mu, variance, log_prior):
         return math.inf
     constants = []
@@ -135,7 +136,7 @@ def bound_by_pairs(mu, variance, log_prior):
         equal = variance[k] == variance[j]
         if equal.all():
             constants.append((np.sum(((mu[k] - mu[j]) / variance[k]) ** 2), 0))
-        elif (variance[k] < variance[j]).any() or (mu[k] != mu[j])[equal].any():
+        elif (variance[k] < variance[j]).any() or not in_hull(mu[j][equal], mu[[k]][:, equal]):
             return math.nan
         else:
             beta, c = beside_the_broadest(
@@ -143,7 +144,7 @@ def bound_by_pairs(mu, variance, log_prior):
             )
             if K == 2:
                 return math.sqrt(2) * steepest_slope(beta, c)
-            constants.append((2 * beta * max(-c, 0), 2 * beta))
+            constants.append((2 * beta * -c if c < 0 else 0, 2 * beta))
     A, B = np.max(constants, axis=0)
     return math.sqrt((1 - 1 / K) * A / 4 + B * lambert_w((K - 1) / math.e) / 2)
 
@@ -155,19 +156,16 @@ def bound_by_the_broadest(mu, variance, log_prior):
     as_broad = variance == variance.max(axis=0)
     broadest = as_broad.all(axis=1)
     corners, widest, log_corners = mu[broadest], variance[broadest][0], log_prior[broadest]
+    others = np.flatnonzero(~broadest)
+    mixes = [hull_weights(mu[j][as_broad[j]], corners[:, as_broad[j]])[0] for j in others]
     bounds = []
-    for centre in corners:
-        A = B = D = 0
-        for j, mean in enumerate(mu):
-            if broadest[j]:
-                D = max(D, np.linalg.norm((mean - centre) / widest))
-                continue
-            E = as_broad[j]
-            alone = (mean == centre)[E].all()
-            weights = (corners == centre).all(axis=1) / 1 if alone else hull_weights(mean[E], corners[:, E])[0]
-            beta, c = beside_the_broadest(mean, variance[j], log_prior[j], corners, widest, log_corners, weights)
-            A, B = max(A, 2 * beta * max(-c, 0)), max(B, 2 * beta)
-            D = max(D, np.linalg.norm((weights @ corners - centre) / widest))
+    for centre, alone in zip(corners, np.eye(len(corners)), strict=True):
+        A, B, D = 0, 0, max(math.hypot(*away) for away in (corners - centre) / widest)
+        for j, mix in zip(others, mixes, strict=True):
+            weights = alone if (mu[j] == centre)[as_broad[j]].all() else mix
+            beta, c = beside_the_broadest(mu[j], variance[j], log_prior[j], corners, widest, log_corners, weights)
+            A, B = max(A, 2 * beta * -c if c < 0 else 0), max(B, 2 * beta)
+            D = max(D, math.hypot(*((weights @ corners - centre) / widest)))
         bounds.append((math.sqrt(A + B * lambert_w((len(mu) - 1) / math.e)) + D) / math.sqrt(2))
     return min(bounds)
 
@@ -185,12 +183,12 @@ def beside_the_broadest(mean, variance, log_prior, corners, widest, log_corners,
     """
     weights = np.asarray(weights)
     centre = weights @ corners
-    spread = weights @ (corners - centre) ** 2
+    spread = ((np.sqrt(weights)[:, None] * (corners - centre)) ** 2).sum(axis=0)
     gap = widest - variance
     narrower = gap > 0
     beta = (gap / widest / variance).max()
     bottom = ((mean - centre)[narrower] ** 2 / gap[narrower]).sum() + (spread / widest).sum()
-    return beta, weights @ log_corners - log_prior + (np.log(variance / widest).sum() - bottom) / 2
+    return beta, weights @ log_corners - log_prior + ((np.log(variance) - np.log(widest)).sum() - bottom) / 2
 
 
 def steepest_slope(beta, c):
@@ -201,5 +199,8 @@ def steepest_slope(beta, c):
     low, high = max(c, 0), max(c, 0) + 2
     for _ in range(100):
         middle = (low + high) / 2
-        low, high = (middle, high) if 2 * (middle - c) * math.tanh(middle / 2) < 1 else (low, middle)
-    return math.sqrt(2 * beta * (high - c)) / (4 * math.cosh(high / 2) ** 2)
+        low, high = (middle, high) if (middle - c) * math.tanh(middle / 2) < 1 / 2 else (low, middle)
+    slope = math.exp(-high) / (1 + math.exp(-high)) ** 2  # σ'; by cosh it would overflow
+    if slope == 0:  # β may be infinite
+        return 0.0
+    return math.sqrt(2) * math.sqrt(beta) * math.sqrt(high - c) * slope

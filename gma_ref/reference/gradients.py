@@ -61,8 +61,8 @@ def gaussian_mixture_attention_vjp(
     -------
     dict of ndarray
         ``q``, ``k``, ``v``, ``mu``, ``omega``, ``alpha``: in the shapes and dtypes of the arguments, summed over the
-        axes along which these were broadcast. Masked keys and rows that no key reaches have gradients of 0, and so
-        has what belongs to a component of prior 0.
+        axes along which these were broadcast. Masked keys have gradients of 0, whatever anything holds; so have rows
+        that no key reaches, unless their query holds NaN, and what belongs to a component of prior 0.
 
     Raises
     ------
@@ -71,6 +71,10 @@ def gaussian_mixture_attention_vjp(
 
     Notes
     -----
+    A query whose row of `upstream` is 0 sends nothing backwards, whatever it holds, and neither does a key that only
+    such queries read. So a padded batch has the gradients of the batch without padding, if the padding has upstream
+    gradients of 0 and is masked as keys or, causally, comes last.
+
     Linear in N in time and memory: no array of size N² or N·K·d_v is made, causally either. Queries and keys share
     the mixture, so its gradients are sums of two. `project_vjp` goes on to the projections. Source: Huang & Raza
     (2026), Eq. (18) and Appendix D; the number (13) is inferred.
@@ -78,14 +82,22 @@ def gaussian_mixture_attention_vjp(
     arguments = {"q": q, "k": k, "v": v, "mu": mu, "omega": omega, "alpha": alpha}
     shapes = {name: argument.shape for name, argument in arguments.items()}
     mixture = GaussianMixture.from_unconstrained(mu, omega, alpha, eps_sigma)
-    gamma_q = responsibilities(q, mixture)
-    k = keep(key_mask, k, mixture.mu[..., :1, :])  # any finite point will do
-    gamma_k = keep(key_mask, responsibilities(k, mixture))
+    asking = (upstream != 0).any(axis=-1)
+    key_mask = keys_asked_for(asking, key_mask, causal)
+    q, k = (keep(mask, x, mixture.mu[..., :1, :]) for mask, x in ((asking, q), (key_mask, k)))  # any finite point
+    gamma_q, gamma_k = responsibilities(q, mixture), keep(key_mask, responsibilities(k, mixture))
     delta_q, delta_k, by_v = routing_vjp(gamma_q, gamma_k, keep(key_mask, v), upstream, causal=causal, eps=eps)
+    delta_k, by_v = keep(key_mask, delta_k), keep(key_mask, by_v)  # 0 times what a query holds may be NaN
     from_q, from_k = (score_vjp(x, mu, omega, delta, eps_sigma) for x, delta in ((q, delta_q), (k, delta_k)))
     shared = {name: from_q[name] + from_k[name] for name in ("mu", "omega", "alpha")}
     gradients = {"q": from_q["x"], "k": from_k["x"], "v": by_v} | shared
     return {name: sum_to(gradients[name], shape) for name, shape in shapes.items()}
+
+
+def keys_asked_for(asking, key_mask, causal):
+    """Tell which keys take part and are read by some query that asks, causally from their own token on."""
+    read = np.logical_or.accumulate(asking[..., ::-1], axis=-1)[..., ::-1] if causal else asking.any(-1, keepdims=True)
+    return read if key_mask is None else read & key_mask
 
 
 @accepts(
@@ -134,10 +146,15 @@ def project_vjp(
 
     Notes
     -----
-    Source: this book, from Eq. (4) of Huang & Raza (2026).
+    A token whose gradients are 0 sends nothing backwards, whatever it holds. Source: this book, from Eq. (4) of Huang &
+    Raza (2026).
     """
-    x_T = np.swapaxes(x, -1, -2)
     weights = {"w_q": (w_q, q_bar), "w_k": (w_k, k_bar), "w_v": (w_v, v_bar)}
     by_x = sum(bar @ np.swapaxes(w, -1, -2) for w, bar in weights.values())
-    by_w = {name: sum_to(x_T @ bar, w.shape) for name, (w, bar) in weights.items()}
+    by_w = {name: sum_to(transposed_product(x, bar), w.shape) for name, (w, bar) in weights.items()}
     return {"x": sum_to(by_x, x.shape)} | by_w
+
+
+def transposed_product(x, bar):
+    r"""Return :math:`X^\top \bar Y`, without the rows in which the gradient is 0."""
+    return np.swapaxes(keep((bar != 0).any(axis=-1), x), -1, -2) @ bar

@@ -55,12 +55,14 @@ def read_memory_vjp(
 
     Notes
     -----
-    Results are summed over the axes along which the arguments were broadcast. A row that no key reaches gives 0. Where
-    D is near ε the gradient of the responsibilities may reach 1/ε, although that of the scores stays bounded:
-    `gaussian_mixture_attention_vjp` goes to the scores directly. Source: this book, from Eq. (7) of Huang & Raza
-    (2026).
+    Results are summed over the axes along which the arguments were broadcast. A row that no key reaches gives 0, and a
+    query whose row of G is 0 sends nothing backwards, whatever it holds. Where D is near ε the gradient of the
+    responsibilities may reach 1/ε, although that of the scores stays bounded: `gaussian_mixture_attention_vjp` goes to
+    the scores directly. Source: this book, from Eq. (7) of Huang & Raza (2026).
     """
     V_tilde, Z = memory
+    asking = (upstream != 0).any(axis=-1)
+    gamma_q, shape = keep(asking, gamma_q), gamma_q.shape
     D = gamma_q @ Z[..., None] + eps
     output = ratio(gamma_q @ V_tilde, D)
     P = ratio(upstream, D)
@@ -70,7 +72,7 @@ def read_memory_vjp(
     gamma_q_bar = P @ V_tilde_T + r * Z[..., None, :]
     V_tilde_bar = sum_to(gamma_q_T @ P, V_tilde.shape)
     Z_bar = sum_to((gamma_q_T @ r)[..., 0], Z.shape)
-    return sum_to(gamma_q_bar, gamma_q.shape), Memory(V_tilde_bar, Z_bar)
+    return sum_to(gamma_q_bar, shape), Memory(V_tilde_bar, Z_bar)
 
 
 @accepts(gamma_k="N_k K", v="N_k d_v", memory_bar=Memory, key_mask="gamma_k")
@@ -98,7 +100,7 @@ def write_memory_vjp(
     -------
     gamma_k_bar : ndarray, (..., N_k, K)
     v_bar : ndarray, (..., N_k, d_v)
-        Rows of masked keys are 0.
+        Rows of masked keys are 0, whatever they or the memory's gradient hold.
 
     Raises
     ------
@@ -114,7 +116,7 @@ def write_memory_vjp(
     V_tilde_bar_T = np.swapaxes(V_tilde_bar, -1, -2)
     gamma_k_bar = keep(key_mask, v) @ V_tilde_bar_T + Z_bar[..., None, :]
     gamma_k_bar = keep(key_mask, gamma_k_bar)
-    v_bar = keep(key_mask, gamma_k) @ V_tilde_bar
+    v_bar = keep(key_mask, keep(key_mask, gamma_k) @ V_tilde_bar)
     return sum_to(gamma_k_bar, gamma_k.shape), sum_to(v_bar, v.shape)
 
 

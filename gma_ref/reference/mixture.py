@@ -54,12 +54,7 @@ class GaussianMixture:
             array = axes.check(field, as_float(field, getattr(self, field)), names).copy()
             array.flags.writeable = False
             object.__setattr__(self, field, array)
-        if self.num_components == 0 or self.routing_dim == 0:
-            raise ValueError(f"mu must have at least one component and one dimension, got shape {self.mu.shape}")
-        check_finite("mu", self.mu)
-        check_finite("variance", self.variance)
-        if not (self.variance > 0).all():
-            raise ValueError(f"variance must be positive, got {self.variance.min()}")
+        check_components(self.mu, self.variance)
         check_log_weights("log_prior", self.log_prior)
         excess = np.abs(np.logaddexp.reduce(self.log_prior, axis=-1))
         if not (excess <= 1e-5).all():
@@ -202,6 +197,16 @@ def responsibilities(x: Float[Array, "... N d_r"], mixture: GaussianMixture) -> 
     Eq. (3).
     """
     return softmax(scores(x, mixture))
+
+
+def check_components(mu, variance):
+    """Refuse means that are none, or not finite, and variances that are not positive and finite."""
+    if 0 in mu.shape[-2:]:
+        raise ValueError(f"mu must have at least one component and one dimension, got shape {mu.shape}")
+    check_finite("mu", mu)
+    check_finite("variance", variance)
+    if not (variance > 0).all():
+        raise ValueError(f"variance must be positive, got {variance.min()}")
 
 
 def check_finite(name, array):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .checks import accepts
-from .mixture import GaussianMixture
+from .mixture import GaussianMixture, check_components, check_finite
 from .numerics import softmax, softplus, sum_to
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def balanced(delta, gamma):
 
     Near certainty that entry is a small difference of large numbers; the others, which it must cancel, are accurate.
     """
+    if gamma.size == 0:
+        return delta
     largest = np.arange(gamma.shape[-1]) == gamma.argmax(axis=-1)[..., None]
     others = np.where(largest, 0, delta)
     return np.where(largest, -others.sum(axis=-1, keepdims=True), others)
@@ -95,6 +97,7 @@ def sigmoid(omega):
 
 
 @accepts(x="N d_r", mu="K d_r", omega="K d_r", alpha="K")
+@np.errstate(over="ignore")  # a square that overflows is a slope of infinity
 def score_jacobians(
     x: Float[Array, "... N d_r"],
     mu: Float[Array, "... K d_r"],
@@ -140,7 +143,7 @@ def score_jacobians(
     slope = (sigmoid(omega) / (2 * mixture.variance))[..., None, :, :]
     by_mu = distance / sigma
     identity, prior = np.eye(alpha.shape[-1], dtype=alpha.dtype), softmax(alpha)[..., None, :]
-    return {"x": -by_mu, "mu": by_mu, "omega": slope * (distance**2 - 1), "alpha": identity - prior}
+    return {"x": -by_mu, "mu": by_mu, "omega": slope * distance * distance - slope, "alpha": identity - prior}
 
 
 @accepts(x="N d_r", mu="K d_r", omega="K d_r", delta="N K")
@@ -181,10 +184,13 @@ def score_vjp(
 
     Notes
     -----
-    One coordinate at a time, so no array of N·K·d_r numbers is made. Source: Huang & Raza (2026), after Eq. (18); its
+    One coordinate at a time, so no array of N·K·d_r numbers is made. A vector whose row of δ is 0 sends nothing
+    backwards, whatever it holds. Source: Huang & Raza (2026), after Eq. (18); its
     number is inferred.
     """
+    check_finite("omega", omega)
     variance = softplus(omega) + eps_sigma
+    check_components(mu, variance)
     sigma = np.sqrt(variance)[..., None, :, :]
     by_x, by_mu, by_omega = [], [], []
     for m in range(x.shape[-1]):

@@ -56,6 +56,7 @@ def responsibility_jacobian(x: Float[Array, "... N d_r"], mixture: GaussianMixtu
 
 
 @accepts(mixture=GaussianMixture)
+@np.errstate(over="ignore")  # what overflows is a bound of infinity
 def lipschitz_bounds(mixture: GaussianMixture, radius: float) -> dict[str, Float[Array, ...]]:
     r"""Return bounds on the change of scores and responsibilities in the ball :math:`\|x\| \le R` (L1-L5, B6).
 
@@ -87,8 +88,8 @@ def lipschitz_bounds(mixture: GaussianMixture, radius: float) -> dict[str, Float
             As ``l2``, with the D of `score_difference_bound` (L5), which sees that variances are alike.
         ``l2_global``
             In the 2-norm and in all of space: a bound where two components, or all pairs, can be compared (B6), or
-            covariances are equal; inf where the map is not globally Lipschitz (B5); nan where it is, and B6 gives no
-            constant. `background_bound` has one for those.
+            covariances are equal; inf where the map is not globally Lipschitz (B5), or a square on the way overflows;
+            nan where it is, and B6 gives no constant. `background_bound` has one for those.
 
     Raises
     ------
@@ -116,7 +117,7 @@ def lipschitz_bounds(mixture: GaussianMixture, radius: float) -> dict[str, Float
 def score_gradient_bound(mixture, radius):
     r"""Return :math:`B = (R + M)/\sigma^2_{\min}`, which no :math:`\|u_k\|` exceeds (L1)."""
     used = active(mixture)
-    M = np.where(used, np.linalg.norm(mixture.mu, axis=-1), 0).max(axis=-1)
+    M = np.where(used, length(mixture.mu), 0).max(axis=-1)
     least = np.where(used, mixture.variance.min(axis=-1), np.inf).min(axis=-1)
     return (radius + M) / least
 
@@ -126,14 +127,20 @@ def score_difference_bound(mixture, radius):
 
     .. math:: \max_{k,\ell}\; R\,\|P_k - P_\ell\| + \|P_k\mu_k - P_\ell\mu_\ell\|, \qquad P = \Sigma^{-1}
     """
-    P = 1 / mixture.variance
-    pull = P * mixture.mu
-    P, pull = np.broadcast_arrays(P, pull)
-    slope = np.abs(P[..., :, None, :] - P[..., None, :, :]).max(axis=-1)
-    offset = np.linalg.norm(pull[..., :, None, :] - pull[..., None, :, :], axis=-1)
     used = active(mixture)
+    variance = np.where(used[..., None], mixture.variance, np.inf)
+    least = variance.min(axis=(-2, -1), keepdims=True)
+    P = least / variance  # in units of the largest, so that a small variance does not overflow
+    P, pull = np.broadcast_arrays(P, P * mixture.mu)
+    slope = np.abs(P[..., :, None, :] - P[..., None, :, :]).max(axis=-1)
+    offset = length(pull[..., :, None, :] - pull[..., None, :, :])
     pairs = used[..., :, None] & used[..., None, :]
-    return np.where(pairs, radius * slope + offset, 0).max(axis=-1).max(axis=-1)
+    return (np.where(pairs, radius * slope + offset, 0) / least).max(axis=(-2, -1))
+
+
+def length(vectors):
+    """Return the 2-norms of vectors (..., d); no square overflows."""
+    return np.hypot.reduce(vectors, axis=-1, initial=0)
 
 
 def active(mixture):

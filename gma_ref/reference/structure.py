@@ -78,13 +78,15 @@ def effective_rank(matrix: Float[Array, "... rows columns"]) -> Float[Array, ...
     Notes
     -----
     It does not change when the matrix is multiplied by a number that is not 0 or by an orthogonal matrix, or
-    transposed. Of the affinity it is at most K, as the rank is. A masked key is a column of zeros, as if it were not
-    there. ε scales the rows of the weights: it keeps their rank, and can change their effective rank, but not where all
-    rows of the affinity have the same sum. Source: O. Roy and M. Vetterli, *The effective rank: a measure of effective
-    dimensionality*, EUSIPCO 2007, definition 1.
+    transposed. It is computed in float64, whatever comes. Of the affinity it is at most K, as the rank is. A masked key
+    is a column of zeros, as if it were not there. ε scales the rows of the weights: it keeps their rank, and can change
+    their effective rank, but not where all rows of the affinity have the same sum. Source: O. Roy and M. Vetterli, *The
+    effective rank: a measure of effective dimensionality*, EUSIPCO 2007, definition 1.
     """
     check_finite("matrix", matrix)
-    singular = np.linalg.svd(matrix, compute_uv=False)
+    largest = np.abs(matrix).max(axis=(-2, -1), keepdims=True, initial=0)
+    scaled = np.float64(ratio(matrix, largest))
+    singular = np.linalg.svd(scaled, compute_uv=False)
     share = ratio(singular, singular.sum(axis=-1, keepdims=True))
     surprise = -np.log(np.where(share > 0, share, 1))
     entropy = (share * surprise).sum(axis=-1)

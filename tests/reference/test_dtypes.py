@@ -201,3 +201,12 @@ def test_memories_are_updated_into_new_arrays():
         array.flags.writeable = False
     gma_ref.update_memory(memory, gamma_k, v)
     assert [array.tobytes() for array in memory] == before
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_long_doubles_reach_the_linear_algebra_of_numpy():
+    x, _, _, _ = draw(N=7, batch=())
+    long = x.astype(np.longdouble)
+    assert_allclose(gma_ref.effective_rank(long), gma_ref.effective_rank(x), rtol=1e-12)
+    ones, mu = np.ones((7, 1)), np.zeros((1, 3))
+    assert_allclose(gma_ref.batch_mahalanobis(long, ones, mu), gma_ref.batch_mahalanobis(x, ones, mu), rtol=1e-12)

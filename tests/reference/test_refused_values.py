@@ -120,6 +120,28 @@ def test_means_variances_and_omegas_must_be_finite(value):
         gma_ref.GaussianMixture.from_unconstrained([[0.0, 1.0]], [[1.0, value]], [0.0])
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_the_chain_rule_refuses_what_a_mixture_refuses(value):
+    x, delta = [[0.0]], [[0.1, -0.1]]
+    with pytest.raises(ValueError, match=f"^mu must be finite, got {value}$"):
+        gma_ref.score_vjp(x, [[0.0], [value]], [[0.0], [0.0]], delta)
+    with pytest.raises(ValueError, match=f"^omega must be finite, got {value}$"):
+        gma_ref.score_vjp(x, [[0.0], [1.0]], [[value], [0.0]], delta)
+
+
+def test_the_chain_rule_refuses_variances_and_mixtures_of_nothing():
+    with pytest.raises(ValueError, match=r"^variance must be positive, got 0\.0$"):
+        gma_ref.score_vjp([[0.0]], [[0.0], [1.0]], [[-800.0], [0.0]], [[0.1, -0.1]], 0.0)
+    for K, d_r in ((0, 1), (2, 0)):
+        message = rf"^mu must have at least one component and one dimension, got shape \({K}, {d_r}\)$"
+        with pytest.raises(ValueError, match=message):
+            gma_ref.score_vjp(np.zeros((3, d_r)), np.zeros((K, d_r)), np.zeros((K, d_r)), np.zeros((3, K)))
+
+
+def test_score_gradient_of_no_components_is_empty():
+    assert gma_ref.score_gradient(np.zeros((2, 0)), np.zeros((2, 0))).shape == (2, 0)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_priors_must_be_numbers(value):
     mu, ones = np.zeros((2, 1)), np.ones((2, 1))

@@ -97,6 +97,7 @@ def test_bounds_are_those_of_the_definitions(radius):
         one = gma_ref.GaussianMixture(mixture.mu[b], mixture.variance[b], mixture.log_prior[b])
         for name, expected in definitions(one, radius).items():
             assert_allclose(bounds[name][b], expected, rtol=1e-13, err_msg=name)
+            assert_allclose(gma_ref.lipschitz_bounds(one, radius)[name], expected, rtol=1e-13, err_msg=name)
     # unequal variances: nowhere global, but where one component is left
     assert_array_equal(bounds["l2_global"], [[math.inf, math.inf, 0], [math.inf, math.inf, math.inf]])
 

@@ -172,6 +172,7 @@ def test_effective_rank_is_the_exponential_of_the_entropy():
         singular = np.sqrt(np.linalg.eigvalsh(matrices[b] @ matrices[b].T))
         share = singular / singular.sum()
         assert_allclose(found[b], np.prod(share**-share), rtol=1e-10)
+        assert_allclose(gma_ref.effective_rank(matrices[b[0]]), found[b[0]], rtol=1e-12)
     assert_allclose(gma_ref.effective_rank(1e-200 * matrices), found, rtol=1e-10)
     assert_allclose(gma_ref.effective_rank(np.swapaxes(matrices, -1, -2)), found, rtol=1e-10)
 
@@ -200,3 +201,9 @@ def test_unused_and_equal_components_lower_the_effective_rank():
 def test_effective_rank_of_numbers_that_are_none_is_refused(value):
     with pytest.raises(ValueError, match=f"^matrix must be finite, got {value}$"):
         gma_ref.effective_rank([[1.0, value]])
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e308, np.finfo(float).max])
+def test_effective_rank_does_not_depend_on_the_unit(size):
+    assert_allclose(gma_ref.effective_rank(size * np.eye(4)), 4, rtol=1e-12)
+    assert_allclose(gma_ref.effective_rank(np.full((3, 5), size)), 1, rtol=1e-12)

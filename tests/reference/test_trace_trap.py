@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import gma_ref
 from tests import oracles
@@ -36,6 +36,7 @@ def test_distances_are_those_of_the_estimated_covariance(ridge):
         covariance = covariance / weights[b, :, k].sum() + ridge * np.eye(3)
         inverse = np.linalg.inv(covariance)
         assert_allclose(found[b, :, k], [s @ inverse @ s for s in seen], rtol=1e-9)
+        assert_array_equal(gma_ref.batch_mahalanobis(x[b], weights[b], mu[b], ridge), found[b])
 
 
 def test_weighted_sum_of_the_distances_is_a_constant_trace():
@@ -75,3 +76,57 @@ def test_a_singular_covariance_is_an_error():
         gma_ref.batch_mahalanobis([[1.0, 0], [2, 0]], np.ones((2, 1)), [[0.0, 0]])
     found = gma_ref.batch_mahalanobis([[1.0, 0], [2, 0]], np.ones((2, 1)), [[0.0, 0]], ridge=1.0)
     assert_allclose(found[:, 0], [1 / 3.5, 4 / 3.5])
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_fewer_vectors_than_dimensions_are_always_refused(seed):
+    rng = np.random.default_rng(seed)
+    d = rng.integers(2, 7)
+    N = rng.integers(1, d)
+    x = rng.normal(size=(N, d)) * np.exp(5 * rng.normal(size=d))  # coordinates in any units
+    if seed % 2:
+        x = np.repeat(x, 30, axis=0)  # many vectors, and no more directions
+    weights = rng.uniform(0.1, 1, size=(len(x), 1))
+    message = f"^x must hold at least {d} vectors in general position for each component"
+    with pytest.raises(np.linalg.LinAlgError, match=message):
+        gma_ref.batch_mahalanobis(x, weights, np.zeros((1, d)))
+    with pytest.raises(np.linalg.LinAlgError, match=message):
+        gma_ref.batch_mahalanobis(x.astype(np.float32), weights, np.zeros((1, d)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_units_make_no_covariance_singular(seed):
+    rng = np.random.default_rng(seed)
+    x, weights, mu = rng.normal(size=(9, 3)), rng.dirichlet(np.ones(2), size=9), rng.normal(size=(2, 3))
+    units = np.array([1e-9, 1, 1e9])
+    expected = gma_ref.batch_mahalanobis(x, weights, mu)
+    assert_allclose(gma_ref.batch_mahalanobis(units * x, weights, units * mu), expected, rtol=1e-9)
+
+
+def test_components_without_a_vector_are_refused():
+    message = "^weights must be positive for some vector of each component, got a sum of 0 over "
+    with pytest.raises(ValueError, match=message + "4 vectors$"):
+        gma_ref.batch_mahalanobis(np.eye(4), np.eye(2)[[0, 0, 0, 0]], np.zeros((2, 4)), ridge=1.0)
+    with pytest.raises(ValueError, match=message + "0 vectors$"):
+        gma_ref.batch_mahalanobis(np.zeros((0, 2)), np.zeros((0, 1)), np.zeros((1, 2)), ridge=1.0)
+
+
+@pytest.mark.parametrize("name", ["x", "weights", "mu"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_are_none_are_refused(name, value):
+    arguments = dict(zip(("x", "weights", "mu"), draw(), strict=True))
+    arguments[name][0, 0, 0] = value
+    with pytest.raises(ValueError, match=f"^{name} must be finite, got {value}$"):
+        gma_ref.batch_mahalanobis(**arguments)
+
+
+def test_negative_weights_are_refused():
+    x, weights, mu = draw()
+    weights[1, 2, 0] = -0.5
+    with pytest.raises(ValueError, match=r"^weights must be at least 0, got -0\.5$"):
+        gma_ref.batch_mahalanobis(x, weights, mu)
+
+
+def test_batches_of_nothing_have_no_distances():
+    assert gma_ref.batch_mahalanobis(np.ones((3, 2)), np.ones((3, 0)), np.ones((0, 2))).shape == (3, 0)
+    assert_allclose(gma_ref.batch_mahalanobis(np.ones((3, 0)), np.ones((3, 2)), np.ones((2, 0))), np.zeros((3, 2)))
