@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 # The modules of tests/reference that need more than NumPy and pytest
 WITH_OTHER_LIBRARIES = {
     "test_gradients_against_autograd.py",
+    "test_hull.py",
     "test_libraries.py",
     "test_properties.py",
     "test_shape_checks.py",

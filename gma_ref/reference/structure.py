@@ -85,7 +85,7 @@ def effective_rank(matrix: Float[Array, "... rows columns"]) -> Float[Array, ...
     """
     check_finite("matrix", matrix)
     largest = np.abs(matrix).max(axis=(-2, -1), keepdims=True, initial=0)
-    scaled = np.float64(ratio(matrix, largest))
+    scaled = np.ldexp(np.float64(matrix), -np.frexp(np.float64(largest))[1])  # its unit does not matter
     singular = np.linalg.svd(scaled, compute_uv=False)
     share = ratio(singular, singular.sum(axis=-1, keepdims=True))
     surprise = -np.log(np.where(share > 0, share, 1))
