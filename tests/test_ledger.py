@@ -70,10 +70,10 @@ ESTABLISHED = {
     "B6": "algebra proved for any size: the squares of one pair; "
     "proved by hand on its page: the exact constant for K = 2",
     "B6b": "proved by hand on its page: for one broadest component",
-    "G7": "proved for any size: diagonal covariance, fixed weights; "
-    "proved for any size: diagonal covariance, weights computed anew; "
-    "algebra proved for any size: full covariance, fixed weights; "
-    "proved for d_r = 2 and any number of tokens: full covariance, fixed weights",
+    "G7": "G7: proved for any size: diagonal covariance, fixed weights; "
+    "G7b: proved for any size: diagonal covariance, weights computed anew; "
+    "G7d: algebra proved for any size: full covariance, fixed weights; "
+    "G7c: proved for d_r = 2 and any number of tokens: full covariance, fixed weights",
 }
 
 

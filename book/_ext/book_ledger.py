@@ -88,7 +88,8 @@ class LedgerDirective(Directive):
 
 def reached(row) -> list:
     """Return what establishes a row: words, and the function that states the proof where a machine decides it."""
-    parts = [(one.reach(), one.build) for one in claims() if one.row == row.label]
+    found = [one for one in claims() if one.row == row.label]
+    parts = [(f"{one.label}: {one.reach()}" if len(found) > 1 else one.reach(), one.build) for one in found]
     if row.by_hand:
         parts.append((f"proved by hand on its page: {row.by_hand}", None))
     return parts or [("checked numerically", None)]
