@@ -84,9 +84,10 @@ def effective_rank(matrix: Float[Array, "... rows columns"]) -> Float[Array, ...
     effective rank: a measure of effective dimensionality*, EUSIPCO 2007, definition 1.
     """
     check_finite("matrix", matrix)
+    matrix = np.float64(matrix)
     largest = np.abs(matrix).max(axis=(-2, -1), keepdims=True, initial=0)
-    scaled = np.ldexp(np.float64(matrix), -np.frexp(np.float64(largest))[1])  # its unit does not matter
-    singular = np.linalg.svd(scaled, compute_uv=False)
+    _, exponent = np.frexp(largest)  # its unit does not matter
+    singular = np.linalg.svd(np.ldexp(matrix, -exponent), compute_uv=False)
     share = ratio(singular, singular.sum(axis=-1, keepdims=True))
     surprise = -np.log(np.where(share > 0, share, 1))
     entropy = (share * surprise).sum(axis=-1)
