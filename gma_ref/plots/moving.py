@@ -161,6 +161,11 @@ def plain(value, digits=4):
     return value.item() if isinstance(value, np.generic) else value
 
 
+def panel_suffix(number):
+    """Return what Plotly writes after x and y in the names of the axes of a panel, counted from 0."""
+    return str(number + 1) if number else ""
+
+
 def _fits(name, given, what, wanted):
     if not wanted or len(given) != len(wanted):
         raise ValueError(f"{name} must have one entry for each {what}, got {len(given)} for {len(wanted)}")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gma_ref.plots.moving import Moving
+from gma_ref.plots.moving import Moving, panel_suffix
 from gma_ref.plots.palette import INK, PALETTE
 from gma_ref.plots.svg import mix
 from gma_ref.reference import prefix_memory, read_memory
@@ -46,11 +46,11 @@ def moving_weights(weights, words, *, start=0):
     layout["yaxis"] = {"tickvals": list(range(count)), "ticktext": list(words), "range": [count - 0.5, -0.5]}
     layout["yaxis"] |= {"showgrid": False, "tickfont": {"size": 12}}
     for number, name in enumerate(matrices):
-        axis = f"x{number + 1 if number else ''}"
-        bars = {"type": "bar", "orientation": "h", "y": list(range(count)), "xaxis": axis, "text": list(words)}
+        suffix = panel_suffix(number)
+        bars = {"type": "bar", "orientation": "h", "y": list(range(count)), "xaxis": f"x{suffix}", "text": list(words)}
         bars |= {"marker": {"color": NEW}, "textposition": "none"}
         traces.append(bars | {"hovertemplate": "%{text}: %{x:.3f}<extra></extra>"})
-        layout[f"xaxis{axis[1:]}"] = {
+        layout[f"xaxis{suffix}"] = {
             "domain": [number * width + 0.03 * bool(number), (number + 1) * width],
             "range": [-0.08 * largest, largest],  # room for the mark
             "side": "top",

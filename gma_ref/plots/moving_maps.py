@@ -5,7 +5,7 @@ import io
 
 import numpy as np
 
-from gma_ref.plots.moving import Moving
+from gma_ref.plots.moving import Moving, panel_suffix
 from gma_ref.plots.palette import INK, PALETTE
 from gma_ref.plots.svg import mix
 from gma_ref.reference import responsibilities, scores
@@ -210,7 +210,7 @@ def moving_matrices(panels, labels, slider, *, notes=None, start=0):
     scale = [[0, "#ffffff"], [1 / 3, mix(PURPLE, "#ffffff", 0.5)], [2 / 3, PURPLE], [1, dark]]
     frames = [[] for _ in labels]
     for number, (name, given) in enumerate(panels.items()):
-        suffix = str(number + 1) if number else ""
+        suffix = panel_suffix(number)
         map_ = {"type": "heatmap", "xaxis": f"x{suffix}", "yaxis": f"y{suffix}", "zmin": 0, "zmax": 255}
         matrices = np.asarray(given, dtype=float)
         stays = {"z": as_bytes(matrices)} if matrices.ndim == 2 else {}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gma_ref.plots.moving import Moving
+from gma_ref.plots.moving import Moving, panel_suffix
 from gma_ref.plots.palette import INK, PALETTE
 from gma_ref.plots.svg import mix
 from gma_ref.reference import scores
@@ -65,12 +65,12 @@ def moving_components(paths, points, groups, labels, *, notes=None, side=3.2, re
     height = len(paths) * (PANEL + GAP)
     traces, frames, layout = [], [[] for _ in labels], {"height": height, "annotations": []}
     for number, (name, mixtures) in enumerate(paths.items()):
-        ending = str(number + 1) if number else ""
-        axes = {"xaxis": f"x{ending}", "yaxis": f"y{ending}", "hoverinfo": "skip"}
+        suffix = panel_suffix(number)
+        axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}", "hoverinfo": "skip"}
         top = 1 - (number * (PANEL + GAP) + NAME) / height
         square = {"range": [-side, side], "nticks": 6}
-        layout[f"xaxis{ending}"] = square | {"anchor": f"y{ending}"}
-        layout[f"yaxis{ending}"] = square | {"anchor": f"x{ending}", "domain": [top - PANEL / height, top]}
+        layout[f"xaxis{suffix}"] = square | {"anchor": f"y{suffix}"}
+        layout[f"yaxis{suffix}"] = square | {"anchor": f"x{suffix}", "domain": [top - PANEL / height, top]}
         above = {"x": 0.5, "y": top, "xref": "paper", "yref": "paper", "yanchor": "bottom", "showarrow": False}
         layout["annotations"].append(above | {"text": f"<b>{name}</b>"})
         count = mixtures[0].num_components
