@@ -6,7 +6,7 @@ output out would still send NaN backwards. So the sums run over finite numbers, 
 
 import torch
 
-from .memory import keep
+from .numerics import keep
 
 
 def finite_rows(tensor):
