@@ -1,0 +1,1 @@
+"""Gaussian Mixture Attention in PyTorch."""
