@@ -17,6 +17,7 @@ from .blocked_forward import (
     flat,
     join_memory,
     prefix_memories,
+    running_sums,
     with_ones,
 )
 from .blocked_pieces import Room, pieces, tiles
@@ -94,7 +95,7 @@ def backward_bidirectional(piece, memory, memory_bar):
         phi, gamma_q, upstream, by_query = piece.queries(i, j, causal=False)
         by_gamma = room("by gamma", *gamma_q.shape)
         torch.bmm(flat(upstream), flat(finite(memory, piece.careful)).mT, out=flat(by_gamma))
-        read = room("written", *memory.shape)
+        read = room("sums", *memory.shape)
         torch.bmm(flat(gamma_q).mT, flat(upstream), out=flat(read))
         memory_bar += read
         piece.finish_queries(i, j, phi, gamma_q, by_gamma, by_query)
@@ -134,13 +135,9 @@ def backward_causal(piece, starts, memory_bar):
 def later_gradients(gamma_q, upstream, memory_bar, chunk, room):
     """Return the gradient of the memory after each chunk of a piece, and add the piece's queries to `memory_bar`."""
     (g, s, K, width), C = memory_bar.shape, gamma_q.shape[2] // chunk
-    read, later = (room(name, g * s, C, K, width) for name in ("written", "prefix"))
+    read, later = (room(name, g * s, C, K, width) for name in ("sums", "prefix"))
     torch.bmm(chunks(gamma_q, chunk).mT, chunks(upstream, chunk), out=read.flatten(0, 1))
-    running = flat(memory_bar)
-    for c in reversed(range(C)):
-        later[:, c] = running
-        running += read[:, c]
-    return later.flatten(0, 1)
+    return running_sums(flat(memory_bar), read.unbind(1), later, order=-1)
 
 
 def needs_care(*arrays):
