@@ -32,7 +32,7 @@ class Poison:
 
     def __init__(self, upstream):
         self.by_v = upstream.new_zeros(*upstream.shape[:2], 1, upstream.shape[-1])
-        self.by_key = self.by_v[..., :1].clone()
+        self.by_key = upstream.new_zeros(*upstream.shape[:2], 1, 1)
 
     def add(self, by_v, by_key, causal):
         """Carry what a piece of queries adds; return what its own keys get."""
