@@ -102,6 +102,15 @@ def test_16_bit_layers_are_near_their_float64_twins(dtype, tolerance, options):
     assert all(parameter.grad.dtype == dtype and parameter.grad.isfinite().all() for parameter in layer.parameters())
 
 
+def test_small_16_bit_queries_are_normalised_as_others_are():
+    layer, x = make_layer(qk_norm=True, num_heads=2, dtype=torch.float32), draw(2, 6, 8)
+    with torch.no_grad():
+        layer.w_q.weight.mul_(2.0**-9)
+        layer.w_k.weight.mul_(2.0**-9)
+    exact = copy.deepcopy(layer).double()(x)
+    torch.testing.assert_close(layer.bfloat16()(x.bfloat16()).double(), exact, rtol=0, atol=0.1)
+
+
 @every_layer
 def test_autocast_runs_forwards_and_backwards_on_float32_parameters(options):
     layer = GaussianMixtureAttention(8, num_components=5, num_heads=2, **options)
