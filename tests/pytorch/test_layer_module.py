@@ -102,13 +102,14 @@ def test_16_bit_layers_are_near_their_float64_twins(dtype, tolerance, options):
     assert all(parameter.grad.dtype == dtype and parameter.grad.isfinite().all() for parameter in layer.parameters())
 
 
-def test_small_16_bit_queries_are_normalised_as_others_are():
-    layer, x = make_layer(qk_norm=True, num_heads=2, dtype=torch.float32), draw(2, 6, 8)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_small_queries_are_normalised_as_others_are(dtype):
+    layer, x = make_layer(qk_norm=True, num_heads=2, dtype=torch.float32).to(dtype), draw(2, 6, 8).to(dtype)
     with torch.no_grad():
-        layer.w_q.weight.mul_(2.0**-9)
-        layer.w_k.weight.mul_(2.0**-9)
-    exact = copy.deepcopy(layer).double()(x)
-    torch.testing.assert_close(layer.bfloat16()(x.bfloat16()).double(), exact, rtol=0, atol=0.1)
+        layer.w_q.weight.mul_(2.0**-6)
+    q, k, _ = layer.project(x)
+    for vectors in (q, k):
+        torch.testing.assert_close(vectors.float().square().mean(dim=-1), torch.ones(2, 2, 6), rtol=0, atol=0.02)
 
 
 @every_layer
