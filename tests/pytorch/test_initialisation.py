@@ -7,6 +7,7 @@ import torch
 
 from gma_ref.pytorch import GaussianMixtureAttention, LearnedGaussianMixture, responsibilities
 from gma_ref.pytorch.learned_mixture import initial_variance
+from tools import initialisation
 
 HEADS, TOKENS = 4, 32
 
@@ -83,3 +84,21 @@ def test_projections_keep_unit_variance():
     for vectors in layer.project(torch.randn(500, 256)):
         assert float(vectors.var()) == pytest.approx(1, abs=0.05)
     assert all(not getattr(layer, name).bias.any() for name in ("w_q", "w_k", "w_v", "w_o"))
+
+
+def test_program_that_compares_starts_is_decided_by_its_seed():
+    numbers = torch.arange(500) % 7
+
+    def loss(name, seed):
+        return initialisation.train(initialisation.STARTS[name], True, seed, 2, numbers, numbers, 7)
+
+    for name in ("softmax", "sqrt(d_r), priors"):
+        assert loss(name, 0) == loss(name, 0)
+        assert loss(name, 0) != loss(name, 1)
+
+
+def test_windows_never_reach_past_the_text_and_follow_by_one():
+    numbers = torch.arange(initialisation.CONTEXT + 2)
+    tokens, following = initialisation.batch(numbers, 200, torch.Generator().manual_seed(0))
+    assert set(tokens[:, 0].tolist()) == {0, 1}
+    assert torch.equal(following, tokens + 1)

@@ -212,3 +212,16 @@ def test_attention_of_a_transformer_block_is_replaced_in_two_lines(block):
         losses.append(loss.item())
     assert losses[0] > 2.0
     assert losses[-1] < 1.2, losses[-1]
+
+
+def test_functional_call_and_gradients_of_a_function_of_the_parameters():
+    layer, x = make_layer(causal=True, implementation="naive"), draw(2, 6, 8)
+    parameters = dict(layer.named_parameters())
+
+    def loss(parameters):
+        return torch.func.functional_call(layer, parameters, (x,)).square().sum()
+
+    found = torch.func.grad(loss)({name: tensor.detach() for name, tensor in parameters.items()})
+    expected = torch.autograd.grad(layer(x).square().sum(), tuple(parameters.values()))
+    for name, gradient in zip(parameters, expected, strict=True):
+        torch.testing.assert_close(found[name], gradient, rtol=1e-10, atol=1e-12)
