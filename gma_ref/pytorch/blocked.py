@@ -86,7 +86,9 @@ def batched(operation):
         def as_groups(argument, dim):
             if not torch.is_tensor(argument):
                 return argument
-            argument = argument.movedim(dim, 0) if dim is not None else argument.expand(info.batch_size, *argument.shape)
+            argument = (
+                argument.movedim(dim, 0) if dim is not None else argument.expand(info.batch_size, *argument.shape)
+            )
             return argument.flatten(0, 1)
 
         results = operation(*(as_groups(*pair) for pair in zip(arguments, in_dims, strict=True)))

@@ -54,6 +54,6 @@ def peak(N, mode):
 
 
 @pytest.mark.parametrize("mode", ["bidirectional", "causal"])
-def test_forward_and_backward_take_less_than_the_queries_beyond_what_comes_in_and_out(mode):
+def test_forward_and_backward_take_less_than_half_the_queries_beyond_what_comes_in_and_out(mode):
     # q has 64 MB here; an array of N·K numbers would have 64 MB too, one of N·K·d_v 4 GB
-    assert peak(65_536, mode) < 1
+    assert peak(65_536, mode) < 0.5
