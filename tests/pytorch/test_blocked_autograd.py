@@ -65,7 +65,7 @@ def test_gradient_of_the_memory_alone(causal):
 def test_second_derivatives_are_refused(causal):
     given = problem()
     first = torch.autograd.grad(attend(*given[:6], causal=causal)[0].sum(), given[0], create_graph=True)[0]
-    with pytest.raises(NotImplementedError, match="first derivatives only.*implementation='naive'"):
+    with pytest.raises(NotImplementedError, match=r"first derivatives only.*implementation='naive'"):
         first.sum().backward()
 
 
@@ -73,7 +73,7 @@ def test_second_derivatives_are_refused(causal):
 @both_modes
 def test_forward_mode_is_refused(causal):
     given = problem(requires_grad=False)
-    with pytest.raises(NotImplementedError, match="no forward-mode derivative.*implementation='naive'"):
+    with pytest.raises(NotImplementedError, match=r"no forward-mode derivative.*implementation='naive'"):
         torch.func.jvp(lambda q: attend(q, *given[1:6], causal=causal)[0], (given[0],), (given[0],))
     with pytest.raises(NotImplementedError, match="implementation='naive'"):
         torch.func.hessian(lambda alpha: attend(*given[:5], alpha, causal=causal)[0].sum())(given[5])
