@@ -88,7 +88,7 @@ def backward(
 
 
 def backward_bidirectional(piece, memory, memory_bar):
-    """Queries first, which add up the gradient of the memory; then keys, which receive it."""
+    """Take queries first, which add up the gradient of the memory; then keys, which receive it."""
     K, room = memory.shape[-2], piece.room
     for i, j, _ in pieces(piece.q.shape[2], K, causal=False):
         phi, gamma_q, upstream, by_query = piece.queries(i, j, causal=False)

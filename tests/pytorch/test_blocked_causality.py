@@ -1,4 +1,4 @@
-"""Causally, what comes after a token changes nothing before it by a bit; what is not finite reaches only what reads it."""
+"""Causality is exact, to the bit; what is not finite reaches only what reads it."""
 
 import numpy as np
 import pytest
