@@ -7,7 +7,7 @@ import torch
 
 from gma_ref.pytorch import GaussianMixtureAttention, LearnedGaussianMixture, responsibilities
 from gma_ref.pytorch.learned_mixture import initial_variance
-from tools import initialisation
+import tools.initialisation as initialisation
 
 HEADS, TOKENS = 4, 32
 
