@@ -50,12 +50,12 @@ RUNS = {
     ("sqrt(d_r)", False): (0, 1, 2),
     ("sqrt(d_r), priors", False): (0, 1, 2),
     ("sqrt(d_r), priors", True): (0, 1, 2),
-    ("d_r", False): (0,),
+    ("d_r", False): (0, 1, 2),
     ("1", False): (0,),
 }
 
 
-def entropy_shares(repeats=4, tokens=256):
+def entropy_shares(repeats=4, tokens=64):
     """Return, for every width, the mean entropy of a new layer's responsibilities, as a share of log K."""
     rows = []
     for d_r, num_components, d_model in itertools.product(ROUTING_DIMS, COMPONENTS, WIDTHS):
