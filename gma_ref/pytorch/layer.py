@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from ..reference.checks import as_flag, as_size
 from .attention import gaussian_mixture_attention
 from .checks import Tensors
+from .implementations import choose
 from .learned_mixture import LearnedGaussianMixture, as_width
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class GaussianMixtureAttention(nn.Module):
         self.value_dim = width if value_dim is None else as_width("value_dim", value_dim)
         self.causal, self.qk_norm = as_flag("causal", causal), as_flag("qk_norm", qk_norm)
         self.eps = as_size("eps", eps)
+        choose(implementation)
         self.implementation = implementation
         options = {"device": device, "dtype": dtype}
         linear = partial(nn.Linear, bias=as_flag("bias", bias), **options)
@@ -182,7 +184,7 @@ class GaussianMixtureAttention(nn.Module):
             q, k, v, self.mixture(), key_mask=key_mask, state=state, return_state=True, **options
         )
         y = self.w_o(output.transpose(-2, -3).flatten(-2))
-        return (y, state) if return_state else y
+        return (y, state) if as_flag("return_state", return_state) else y
 
     def step(self, x_t: Float[Tensor, "... d_model"], state: Memory | None = None):
         """Take one more token of a causal sequence; the outputs are those of `forward` over the whole.

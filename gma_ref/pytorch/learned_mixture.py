@@ -186,7 +186,7 @@ def mixture_parameters(model):
         f"{path}.{name}" if path else name
         for path, module in model.named_modules(remove_duplicate=False)
         if isinstance(module, LearnedGaussianMixture)
-        for name, _ in module.named_parameters(recurse=False)
+        for name, _ in module.named_parameters()  # those within it too: a parametrised one is in a submodule
     )
 
 

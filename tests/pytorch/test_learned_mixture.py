@@ -281,3 +281,9 @@ def test_names_of_mixture_parameters_make_two_groups():
     assert decayed == ["0.weight", "0.bias", "2.weight", "2.bias"]
     assert mixture_parameters(shared) == {"mu", "omega", "alpha"}
     assert mixture_parameters(nn.Linear(2, 2)) == frozenset()
+
+
+def test_parametrised_mixture_is_one_whose_parameters_do_not_decay():
+    mixture = LearnedGaussianMixture(4, 3)
+    nn.utils.parametrize.register_parametrization(mixture, "mu", nn.Tanh())
+    assert mixture_parameters(mixture) == {"parametrizations.mu.original", "omega", "alpha"}
