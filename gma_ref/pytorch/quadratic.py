@@ -225,9 +225,16 @@ def full_precision(device):
         if device.type != "cuda":
             yield
             return
-        allowed = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = False
+        flags = torch.backends.cuda.matmul
+        try:
+            name, off, before = "allow_tf32", False, flags.allow_tf32
+        except RuntimeError:  # from 2.9 on, where the caller has set the flag by its new name, the old one is refused
+            name, off, before = "fp32_precision", "ieee", flags.fp32_precision
+        if before == off:  # not even set again: set, it would no longer follow the flag for all backends
+            yield
+            return
+        setattr(flags, name, off)
         try:
             yield
         finally:
-            torch.backends.cuda.matmul.allow_tf32 = allowed
+            setattr(flags, name, before)

@@ -179,6 +179,12 @@ def test_products_are_taken_without_tf32_and_without_autocast():
             with quadratic.full_precision(torch.device("cuda")):
                 assert not flags.allow_tf32
             assert flags.allow_tf32 == allowed
+        if hasattr(flags, "fp32_precision"):  # the new name of the flag, after which the old one may not be read
+            for precision in ("tf32", "ieee"):
+                flags.fp32_precision = precision
+                with quadratic.full_precision(torch.device("cuda")):
+                    assert flags.fp32_precision == "ieee"
+                assert flags.fp32_precision == precision
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
             with quadratic.full_precision(torch.device("cpu")):
