@@ -16,7 +16,7 @@ class Equation:
     name : str
         What the equation says, in a few words.
     function : str
-        The function of the reference that computes it, as a dotted name.
+        The function that computes it, as a dotted name: of the reference, or of the PyTorch room where it stands alone.
     test : str
         The test that fails when the function is wrong, as pytest names it.
     chapter : str or None
@@ -40,10 +40,10 @@ class Equation:
     pytorch: str | None = None
 
 
-def _row(label, status, name, function, test, chapter=None, proof=None, **more):
+def _row(label, status, name, function, test, chapter=None, proof=None, room="reference", **more):
     anchor = f"book/{chapter}#eq-{label.lower()}" if chapter else None
     proof = proof and f"gma_ref.proofs.{proof}"
-    function, test = f"gma_ref.reference.{function}", f"tests/reference/{test}"
+    function, test = f"gma_ref.{room}.{function}", f"tests/{room}/{test}"
     return Equation(label, status, name, function, test, anchor, proof, **more)
 
 
@@ -58,6 +58,7 @@ LEARNING = "theory/learning_the_mixture"
 GRADIENTS = "theory/gradients"
 STRUCTURE = "theory/low_rank"
 STABILITY = "theory/stability"
+BLOCKED = "speed/blocked"
 
 EQUATIONS = (
     _row("1", "given", "dot-product attention", "attention.scaled_dot_product_attention",
@@ -199,4 +200,10 @@ EQUATIONS = (
     _row("B6b", "ours", "global constant with a background", "global_stability.background_bound",
          "test_stability.py::test_bound_with_a_background_is_that_of_the_formula", STABILITY,
          by_hand="for one broadest component"),
+    _row("T1", "ours", "block recurrence", "attention.gaussian_mixture_attention",
+         "test_parity.py::test_any_length_and_width_is_that_of_the_reference", BLOCKED, room="pytorch",
+         by_hand="the causal outputs, for any cuts"),
+    _row("T2", "ours", "recomputing backward pass", "attention.gaussian_mixture_attention",
+         "test_parity.py::test_output_and_gradients_are_those_of_the_reference", BLOCKED, room="pytorch",
+         by_hand="all gradients, for any cuts"),
 )  # fmt: skip
