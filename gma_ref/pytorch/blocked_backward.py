@@ -6,8 +6,6 @@ writes go backwards as one product each. What is carried from the last piece to 
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from .blocked_forward import (
@@ -16,6 +14,7 @@ from .blocked_forward import (
     compute_dtype,
     flat,
     join_memory,
+    needs_care,
     prefix_memories,
     running_sums,
     with_ones,
@@ -138,11 +137,6 @@ def later_gradients(gamma_q, upstream, memory_bar, chunk, room):
     read, later = (room(name, g * s, C, K, width) for name in ("sums", "prefix"))
     torch.bmm(chunks(gamma_q, chunk).mT, chunks(upstream, chunk), out=read.flatten(0, 1))
     return running_sums(flat(memory_bar), read.unbind(1), later, order=-1)
-
-
-def needs_care(*arrays):
-    """Tell whether something may not be finite; where looking would make the device wait, say that it may."""
-    return arrays[0].device.type != "cpu" or not math.isfinite(sum(float(array.sum()) for array in arrays))
 
 
 def finite(array, careful):
