@@ -34,8 +34,8 @@ def empty_results(q, v, num_components, state, dtype, causal):
 def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps):
     """Return the output, the memory after the last key, 1/D of each query and the memories that the backward needs.
 
-    Queries and keys are (G, S, N, d_r), values (G, S, N_k, d_v), the mixture is (G, K, ·), the mask (G, S, N_k) or None,
-    the state (G, S, K, d_v) and (G, S, K) or None.
+    Queries and keys are (G, S, N, d_r), values (G, S, N_k, d_v), the mixture is (G, K, ·), the mask (G, S, N_k) or
+    None, the state (G, S, K, d_v) and (G, S, K) or None.
     """
     dtype = compute_dtype(q, k, v, mu, variance, log_prior)
     (G, S, N, _), K = q.shape, mu.shape[-2]

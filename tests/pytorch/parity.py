@@ -1,4 +1,4 @@
-"""Errors of the blocked form against the same in float64, on the inputs as rounded: ``python -m tests.pytorch.parity``."""
+"""Errors of the blocked form against float64 on the inputs as rounded: ``python -m tests.pytorch.parity``."""
 
 import torch
 

@@ -1,5 +1,7 @@
 """A sequence in pieces is the sequence: outputs, memories, and gradients through the state."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -103,7 +105,7 @@ def test_f1_continues(pieces):
     zeros = torch.zeros(5, 1)
     mixture = torch.zeros(1, 1), torch.zeros(1, 1), torch.zeros(1)
     whole, outputs, state = [0, *pieces, 5], [], None
-    for i, j in zip(whole[:-1], whole[1:], strict=True):
+    for i, j in itertools.pairwise(whole):
         o, *state = attend(zeros[i:j], zeros[i:j], v[i:j], *mixture, causal=True, eps=0.0, state=state)
         outputs += o[:, 0].tolist()
     assert outputs == [1, 1.5, 2, 2.5, 3]
