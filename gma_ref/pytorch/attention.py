@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch.nn import functional
 
-from .checks import accepts, check_implementation
-from .memory import Memory, keep, ratio
+from .checks import accepts
+from .implementations import choose
+from .memory import Memory
 from .mixture import GaussianMixture
-from .naive import naive_attention
+from .numerics import keep, ratio
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
     from torch import Tensor
-
-IMPLEMENTATIONS = {"naive": naive_attention}
 
 
 @accepts(q="N_q d_k", k="N_k d_k", v="N_k d_v", result_dtype_of="v", promote=False)
@@ -241,7 +240,7 @@ def gaussian_mixture_attention(
     later positions alone. A query whose upstream gradient is 0 sends nothing backwards, whatever it holds. Autocast has
     no effect inside. Source: Huang & Raza (2026), Eqs. (7) and (8b).
     """
-    attend = IMPLEMENTATIONS[choose(implementation)]
+    attend = choose(implementation)
     parameters = mixture.mu, mixture.variance, mixture.log_prior
     output, *memory = attend(q, k, v, *parameters, causal=causal, eps=eps, key_mask=key_mask, state=state)
     output = output.to(v.dtype)
@@ -250,8 +249,3 @@ def gaussian_mixture_attention(
     V_tilde, Z = memory
     batch = output.shape[:-2]
     return output, Memory(V_tilde.expand(*batch, *V_tilde.shape[-2:]), Z.expand(*batch, *Z.shape[-1:]))
-
-
-def choose(implementation):
-    """Return the name of the implementation that serves."""
-    return check_implementation(implementation, IMPLEMENTATIONS) if implementation != "auto" else "naive"

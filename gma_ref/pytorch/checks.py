@@ -187,14 +187,3 @@ def check_causal(causal, sizes):
             f"causal=True must get as many queries as keys, got {num_queries} queries and {num_keys} keys "
             "(to continue a sequence, pass its state)"
         )
-
-
-def check_implementation(name, known):
-    """Refuse an implementation that is unknown, or cannot serve."""
-    names = " or ".join(f'"{one}"' for one in ("auto", *known))
-    if not isinstance(name, str):
-        raise TypeError(f"implementation must be {names}, got {type(name).__name__}")
-    if name not in known:
-        reason = " (this version has no kernels in Triton)" if name == "triton" else ""
-        raise ValueError(f'implementation must be {names}, got "{name}"{reason}')
-    return name

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from .checks import accepts, check_index
+from .numerics import keep, ratio
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Integer
@@ -50,16 +51,9 @@ class Memory(NamedTuple):
         TypeError, ValueError
             If `index` is no such tensor, or the memory has no axis to select from.
         """
-        check_tensor("index", index)
-        if index.dtype not in (torch.int32, torch.int64) or index.ndim != 1:
-            raise TypeError(
-                f"index must be one axis of int32 or int64, got shape {tuple(index.shape)} of {index.dtype}"
-            )
-        if self.V_tilde.ndim < 3 or self.Z.ndim != self.V_tilde.ndim - 1:
-            raise ValueError(
-                "the memory must have a batch axis to select from, got V_tilde of shape "
-                f"{tuple(self.V_tilde.shape)} and Z of shape {tuple(self.Z.shape)}"
-            )
+        check_index(index)
+        if self.V_tilde.ndim < 3 or self.Z.ndim < 2:
+            raise ValueError(f"the memory must have a batch axis, got V_tilde of shape {tuple(self.V_tilde.shape)}")
         return Memory(self.V_tilde.index_select(0, index), self.Z.index_select(0, index))
 
     def to(self, *args, **kwargs):
@@ -68,18 +62,6 @@ class Memory(NamedTuple):
 
 
 Memory.AXES = {"V_tilde": "K d_v", "Z": "K"}
-
-
-def keep(mask, tensor, otherwise=0):
-    """Return `tensor` (..., N, width) with the rows outside the mask set to `otherwise`, whatever they held."""
-    return tensor if mask is None else torch.where(mask[..., None], tensor, otherwise)
-
-
-def ratio(numerator, denominator):
-    """Quotient, and 0 with gradients of 0 where the denominator is 0: of nothing there is no share."""
-    reached = denominator != 0
-    quotient = numerator / torch.where(reached, denominator, 1)
-    return torch.where(reached, quotient, 0)
 
 
 @accepts(gamma_k="N_k K", v="N_k d_v", key_mask="gamma_k")

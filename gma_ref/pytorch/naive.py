@@ -2,9 +2,10 @@
 
 import torch
 
-from .memory import Memory, keep, prefix_memory, read_memory, update_memory
+from .memory import Memory, prefix_memory, read_memory, update_memory
 from .mixture import GaussianMixture, responsibilities
 from .nonfinite import finite_rows, give_back, rest_of_tokens, split
+from .numerics import keep
 
 
 def naive_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask, state):
