@@ -86,7 +86,9 @@ def batched(operation):
         def as_groups(argument, dim):
             if not torch.is_tensor(argument):
                 return argument
-            argument = argument.movedim(dim, 0) if dim is not None else argument.expand(info.batch_size, *argument.shape)
+            argument = (
+                argument.movedim(dim, 0) if dim is not None else argument.expand(info.batch_size, *argument.shape)
+            )
             return argument.flatten(0, 1)
 
         results = operation(*(as_groups(*pair) for pair in zip(arguments, in_dims, strict=True)))
@@ -108,10 +110,12 @@ class Blocked(torch.autograd.Function):
 
     @staticmethod
     def forward(*arguments):
+        """Run the operation."""
         return blocked_op(*arguments)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
+        """Keep what the backward pass starts from: the arguments, the results, and a memory per block."""
         *tensors, ctx.causal, ctx.eps = inputs
         ctx.save_for_backward(*tensors, *output)
         ctx.mark_non_differentiable(*output[3:])
@@ -119,6 +123,7 @@ class Blocked(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, upstream, V_tilde_bar, Z_bar, *_):
+        """Return the gradients, and None for what was not given or has none."""
         tensors, results = ctx.saved_tensors[:9], ctx.saved_tensors[9:]
         if upstream is None:
             upstream = torch.zeros_like(results[0])
@@ -135,18 +140,21 @@ class BlockedBackward(torch.autograd.Function):
 
     @staticmethod
     def forward(*arguments):
+        """Run the operation."""
         return tuple(blocked_backward_op(*arguments))
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        pass
+        """Keep nothing."""
 
     @staticmethod
     def backward(ctx, *_):
+        """Refuse a second derivative."""
         raise NotImplementedError(SECOND_DERIVATIVE)
 
     @staticmethod
     def jvp(ctx, *_):
+        """Refuse a second derivative."""
         raise NotImplementedError(SECOND_DERIVATIVE)
 
 
@@ -155,4 +163,5 @@ class BlockedInEagerMode(Blocked):
 
     @staticmethod
     def jvp(ctx, *_):
+        """Refuse a derivative in forward mode."""
         raise NotImplementedError(REVERSE_ONLY)
