@@ -55,7 +55,7 @@ RUNS = {
 }
 
 
-def entropy_shares(repeats=4, tokens=256):
+def entropy_shares(repeats=4, tokens=64):
     """Return, for every width, the mean entropy of a new layer's responsibilities, as a share of log K."""
     rows = []
     for d_r, num_components, d_model in itertools.product(ROUTING_DIMS, COMPONENTS, WIDTHS):

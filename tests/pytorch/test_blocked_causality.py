@@ -146,3 +146,15 @@ def test_where_looking_would_wait_every_piece_is_handled_with_care(monkeypatch, 
     assert torch.equal(attend(*tensors(arrays), causal=causal, key_mask=mask)[0], expected)
     for name, gradient in gradients(arrays, upstream, causal=causal, key_mask=mask).items():
         np.testing.assert_allclose(gradient, clean[name], rtol=1e-12, atol=1e-14)
+
+
+@both_modes
+@pytest.mark.parametrize("held", [np.nan, np.inf])
+def test_masked_keys_have_no_gradient_whatever_that_of_the_memory_holds(held, causal):
+    given = tensors(draw_problem(N=9)[0], requires_grad=True)
+    mask = draw_mask((2, 9))
+    memory = attend(*given, causal=causal, key_mask=mask)[1:]
+    found = torch.autograd.grad(memory, given[1:3], [torch.full_like(m, held) for m in memory])
+    for gradient in found:
+        assert not gradient[~torch.as_tensor(mask)].any()
+        assert not gradient[torch.as_tensor(mask)].isfinite().all()

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+import tools.initialisation as initialisation
 from gma_ref.pytorch import GaussianMixtureAttention, LearnedGaussianMixture, responsibilities
 from gma_ref.pytorch.learned_mixture import initial_variance
-from tools import initialisation
 
 HEADS, TOKENS = 4, 32
 
