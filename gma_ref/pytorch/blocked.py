@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import blocked_backward, blocked_forward
-from .grouping import Grouping, broadcast_leading
+from .grouping import Grouping, broadcast, leading_axes
 
 SECOND_DERIVATIVE = (
     "implementation='blocked' has first derivatives only, since its backward pass is written by hand; "
@@ -36,9 +36,8 @@ def blocked_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask
     V_tilde, Z = (None, None) if state is None else state
     tokens = {"q": (q, 2), "k": (k, 2), "v": (v, 2), "mask": (key_mask, 1), "V_tilde": (V_tilde, 2), "Z": (Z, 1)}
     mixture = (mu, 2), (variance, 2), (log_prior, 1)
-    mixture_axes = broadcast_leading(*mixture)
-    batch = torch.broadcast_shapes(mixture_axes, broadcast_leading(*tokens.values()))
-    grouping = Grouping(batch, mixture_axes)
+    mixture_axes = broadcast(*leading_axes(*mixture))
+    grouping = Grouping(broadcast(mixture_axes, *leading_axes(*tokens.values())), mixture_axes)
     q, k, v, key_mask, V_tilde, Z = (grouping.gather(*pair) for pair in tokens.values())
     mixture = (grouping.gather_mixture(*pair) for pair in mixture)
     run = Blocked if torch.compiler.is_compiling() else BlockedInEagerMode
