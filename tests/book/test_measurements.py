@@ -8,10 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 STARTS = {
-    "softmax attention": ("softmax", False),
+    "softmax": ("softmax", False),
     r"$\sqrt{d_r}$, priors": ("sqrt(d_r), priors", False),
     r"$\sqrt{d_r}$": ("sqrt(d_r)", False),
-    r"$\sqrt{d_r}$, priors, normalised": ("sqrt(d_r), priors", True),
+    r"$\sqrt{d_r}$, normalised": ("sqrt(d_r), priors", True),
     "$d_r$": ("d_r", False),
     "1": ("1", False),
 }
