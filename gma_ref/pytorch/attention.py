@@ -217,8 +217,7 @@ def gaussian_mixture_attention(
         Return also the memory after all keys, to continue from.
     implementation : {"auto", "naive", "blocked"}
         ``"naive"`` is the equations as they are written, and causally makes a tensor of N·K·d_v numbers; it has
-        derivatives of any order. ``"blocked"`` makes nothing of size N·K that lasts. ``"auto"`` chooses by shapes,
-        dtypes and device.
+        derivatives of any order. ``"blocked"`` keeps nothing of size N·K. ``"auto"`` chooses by shapes and device.
 
     Returns
     -------

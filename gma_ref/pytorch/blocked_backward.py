@@ -6,8 +6,6 @@ writes go backwards as one product each. What is carried from the last piece to 
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from .blocked_forward import (
@@ -16,6 +14,7 @@ from .blocked_forward import (
     compute_dtype,
     flat,
     join_memory,
+    needs_care,
     prefix_memories,
     running_sums,
     with_ones,
@@ -32,7 +31,7 @@ class Poison:
 
     def __init__(self, upstream):
         self.by_v = upstream.new_zeros(*upstream.shape[:2], 1, upstream.shape[-1])
-        self.by_key = self.by_v[..., :1].clone()
+        self.by_key = upstream.new_zeros(*upstream.shape[:2], 1, 1)
 
     def add(self, by_v, by_key, causal):
         """Carry what a piece of queries adds; return what its own keys get."""
@@ -52,7 +51,7 @@ def from_the_end(array):
 
 def empty_gradients(q, k, v, mu, variance, log_prior, V_tilde, Z):
     """Return room for the gradients; without a state, its two are empty."""
-    state = [q.new_empty(0) if t is None else torch.empty_like(t) for t in (V_tilde, Z)]
+    state = [q.new_empty(q.shape[0], 0) if t is None else torch.empty_like(t) for t in (V_tilde, Z)]
     return [torch.empty_like(t) for t in (q, k, v, mu, variance, log_prior)] + state
 
 
@@ -89,7 +88,7 @@ def backward(
 
 
 def backward_bidirectional(piece, memory, memory_bar):
-    """Queries first, which add up the gradient of the memory; then keys, which receive it."""
+    """Take queries first, which add up the gradient of the memory; then keys, which receive it."""
     K, room = memory.shape[-2], piece.room
     for i, j, _ in pieces(piece.q.shape[2], K, causal=False):
         phi, gamma_q, upstream, by_query = piece.queries(i, j, causal=False)
@@ -138,11 +137,6 @@ def later_gradients(gamma_q, upstream, memory_bar, chunk, room):
     read, later = (room(name, g * s, C, K, width) for name in ("sums", "prefix"))
     torch.bmm(chunks(gamma_q, chunk).mT, chunks(upstream, chunk), out=read.flatten(0, 1))
     return running_sums(flat(memory_bar), read.unbind(1), later, order=-1)
-
-
-def needs_care(*arrays):
-    """Tell whether something may not be finite; where looking would make the device wait, say that it may."""
-    return arrays[0].device.type != "cpu" or not math.isfinite(sum(float(array.sum()) for array in arrays))
 
 
 def finite(array, careful):

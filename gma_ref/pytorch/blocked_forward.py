@@ -27,15 +27,15 @@ def empty_results(q, v, num_components, state, dtype, causal):
     output = v.new_empty(S, G, N, d_v).transpose(0, 1)  # in the order in which batch and heads usually come
     V_tilde, Z = (v.new_empty(G, S, *shape, dtype=memory) for shape in ((K, d_v), (K,)))
     reach = v.new_empty(G, S, N, dtype=dtype)
-    starts = v.new_empty(G, S, num_pieces(N, K, causal), K, d_v + 1, dtype=dtype)
+    starts = v.new_empty(G, S, num_pieces(N, K, causal), K, d_v + 1, dtype=dtype)  # the last may stay unused
     return output, V_tilde, Z, reach, starts
 
 
 def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps):
     """Return the output, the memory after the last key, 1/D of each query and the memories that the backward needs.
 
-    Queries and keys are (G, S, N, d_r), values (G, S, N_k, d_v), the mixture is (G, K, ·), the mask (G, S, N_k) or None,
-    the state (G, S, K, d_v) and (G, S, K) or None.
+    Queries and keys are (G, S, N, d_r), values (G, S, N_k, d_v), the mixture is (G, K, ·), the mask (G, S, N_k) or
+    None, the state (G, S, K, d_v) and (G, S, K) or None.
     """
     dtype = compute_dtype(q, k, v, mu, variance, log_prior)
     (G, S, N, _), K = q.shape, mu.shape[-2]
@@ -90,7 +90,9 @@ def forward_causal(form, q, k, v, mask, memory, eps, room, output, reach, starts
     """Read for each piece from the memory before it and from the keys within it, then go on."""
     K = memory.shape[-2]
     poison = None
-    for n, (i, j, chunk) in enumerate(pieces(k.shape[2], K, causal=True)):
+    divided = pieces(k.shape[2], K, causal=True)
+    starts[:, :, len(divided) :] = 0
+    for n, (i, j, chunk) in enumerate(divided):
         _, gamma_q = responsibilities(form, q[:, :, i:j], room, "gamma_q")
         gamma_k, values, lost = write_piece(form, k, v, mask, i, j, room)
         starts[:, :, n] = memory
@@ -112,7 +114,7 @@ def write_piece(form, k, v, mask, i, j, room):
     _, gamma_k = responsibilities(form, k[:, :, i:j], room, "gamma_k")
     values = with_ones(v[:, :, i:j], room)
     lost = None
-    if values.device.type != "cpu" or not math.isfinite(values.sum()):
+    if needs_care(values):
         lost = take_out_non_finite(values, mask, i, j)
     if mask is not None:
         gamma_k.masked_fill_(~mask[..., i:j, None], 0)
@@ -125,6 +127,11 @@ def with_ones(v, room):
     values[..., :-1] = v
     values[..., -1] = 1
     return values
+
+
+def needs_care(*arrays):
+    """Tell whether something may not be finite; where looking would make the device wait, say that it may."""
+    return arrays[0].device.type != "cpu" or not math.isfinite(sum(float(array.sum()) for array in arrays))
 
 
 def take_out_non_finite(values, mask, i, j):

@@ -1,4 +1,4 @@
-"""Where a layer starts: its routing of tokens of unit variance, through its own projections, is neither hard nor flat."""
+"""Where a layer starts: its routing of unit-normal tokens, through its own projections, is neither hard nor flat."""
 
 import math
 
@@ -7,18 +7,19 @@ import torch
 
 from gma_ref.pytorch import GaussianMixtureAttention, LearnedGaussianMixture, responsibilities
 from gma_ref.pytorch.learned_mixture import initial_variance
+import tools.initialisation as initialisation
 
-HEADS, TOKENS = 8, 128
+HEADS, TOKENS = 4, 32
 
 
-def routing(d_r, K, d_model, seed=0, **options):
-    """Return the responsibilities (H, N, K) that a new layer gives to queries and keys of unit-normal tokens."""
-    torch.manual_seed(seed)
+def routing(d_r, K, d_model, **options):
+    """Return the responsibilities (H, N, K) that a new layer gives to queries of unit-normal tokens."""
+    torch.manual_seed(0)
     layer = GaussianMixtureAttention(
         d_model, num_components=K, num_heads=HEADS, routing_dim=d_r, value_dim=1, **options
     )
-    q, k, _ = layer.project(torch.randn(TOKENS, d_model))
-    return responsibilities(torch.cat([q, k], dim=-2), layer.mixture()).detach()
+    q, _, _ = layer.project(torch.randn(TOKENS, d_model))
+    return responsibilities(q, layer.mixture()).detach()
 
 
 def entropy(gamma):
@@ -28,19 +29,24 @@ def entropy(gamma):
 
 @pytest.mark.parametrize("d_r", [1, 2, 4, 16, 64, 256])
 @pytest.mark.parametrize("K", [2, 3, 8, 64, 1024])
-def test_start_has_at_least_half_of_the_largest_entropy(d_r, K):
-    for d_model in (16, 128, 1024):
-        for options in ({}, {"qk_norm": True}, {"shared_mixture": True}):
-            gamma = routing(d_r, K, d_model, **options)
-            share = entropy(gamma).mean(dim=-1) / math.log(K)
-            assert share.mean() > 0.6, (d_model, options)
-            assert share.min() > 0.5 - 0.1 * (K < 4), (d_model, options)  # two means may lie far apart by chance
-            # not flat either: components differ in what they take
-            assert share.mean() < 0.99, (d_model, options)
+@pytest.mark.parametrize("qk_norm", [False, True])
+def test_start_has_at_least_half_of_the_largest_entropy(d_r, K, qk_norm):
+    for d_model in (16, 1024):
+        share = entropy(routing(d_r, K, d_model, qk_norm=qk_norm)).mean(dim=-1) / math.log(K)
+        assert share.mean() > 0.6, d_model
+        assert share.min() > 0.5, d_model
+        # not flat either: components differ in what they take
+        assert share.mean() < 0.99, d_model
+
+
+def test_start_of_a_shared_mixture_is_soft_too():
+    share = entropy(routing(32, 64, 128, shared_mixture=True)).mean(dim=-1) / math.log(64)
+    assert share.min() > 0.6
+    assert share.max() < 0.99
 
 
 @pytest.mark.parametrize("d_r", [1, 16, 256])
-@pytest.mark.parametrize("K", [8, 64, 1024])
+@pytest.mark.parametrize("K", [8, 64])
 def test_start_uses_most_of_the_slots(d_r, K):
     gamma = routing(d_r, K, 128)
     assert (entropy(gamma.mean(dim=-2)).exp() > 0.5 * K).all()
@@ -48,11 +54,10 @@ def test_start_uses_most_of_the_slots(d_r, K):
 
 @pytest.mark.parametrize("K", [16, 64, 256])
 def test_entropy_is_what_theory_says(K):
-    # B8, wide vectors: scores spread by τ² = d_r (s_x² s_μ² + s_μ⁴ / 2) / σ⁴, and H = log K − τ² / 2
+    # B8: between unit-normal vectors and means scores spread by τ² = d_r (1 + 1/2) / σ⁴, and H = log K − τ² / 2
     d_r = 256
-    gamma = routing(d_r, K, 1024)
     spread = d_r * 1.5 / initial_variance(K, d_r) ** 2
-    assert abs(float(entropy(gamma).mean()) - (math.log(K) - spread / 2)) < 0.15
+    assert abs(float(entropy(routing(d_r, K, 1024)).mean()) - (math.log(K) - spread / 2)) < 0.2
 
 
 def test_variances_are_equal_at_the_start():
@@ -64,8 +69,7 @@ def test_variances_are_equal_at_the_start():
 def test_hazard_of_one_hot_responsibilities_in_high_dimension():
     # variances of 1 are the fault that this start avoids
     torch.manual_seed(0)
-    module = LearnedGaussianMixture(16, 64)
-    x = torch.randn(500, 64)
+    module, x = LearnedGaussianMixture(16, 64), torch.randn(500, 64)
     with torch.no_grad():
         share = entropy(responsibilities(x, module())).mean() / math.log(16)
         module.omega.fill_(math.log(math.e - 1))
@@ -80,3 +84,21 @@ def test_projections_keep_unit_variance():
     for vectors in layer.project(torch.randn(500, 256)):
         assert float(vectors.var()) == pytest.approx(1, abs=0.05)
     assert all(not getattr(layer, name).bias.any() for name in ("w_q", "w_k", "w_v", "w_o"))
+
+
+def test_program_that_compares_starts_is_decided_by_its_seed():
+    numbers = torch.arange(500) % 7
+
+    def loss(name, seed):
+        return initialisation.train(initialisation.STARTS[name], True, seed, 2, numbers, numbers, 7)
+
+    for name in ("softmax", "sqrt(d_r), priors"):
+        assert loss(name, 0) == loss(name, 0)
+        assert loss(name, 0) != loss(name, 1)
+
+
+def test_windows_never_reach_past_the_text_and_follow_by_one():
+    numbers = torch.arange(initialisation.CONTEXT + 2)
+    tokens, following = initialisation.batch(numbers, 200, torch.Generator().manual_seed(0))
+    assert set(tokens[:, 0].tolist()) == {0, 1}
+    assert torch.equal(following, tokens + 1)
