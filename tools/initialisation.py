@@ -50,7 +50,7 @@ RUNS = {
     ("sqrt(d_r)", False): (0, 1, 2),
     ("sqrt(d_r), priors", False): (0, 1, 2),
     ("sqrt(d_r), priors", True): (0, 1, 2),
-    ("d_r", False): (0,),
+    ("d_r", False): (0, 1, 2),
     ("1", False): (0,),
 }
 
