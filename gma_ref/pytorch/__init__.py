@@ -1,0 +1,29 @@
+"""Gaussian Mixture Attention in PyTorch: the names of the reference, with gradients, masks, state and speed."""
+
+from .attention import (
+    affinity,
+    attention_weights,
+    gaussian_mixture_attention,
+    project,
+    scaled_dot_product_attention,
+)
+from .memory import Memory, prefix_memory, read_memory, slot_means, update_memory, write_memory
+from .mixture import GaussianMixture, log_density, responsibilities, scores
+
+__all__ = [
+    "GaussianMixture",
+    "Memory",
+    "affinity",
+    "attention_weights",
+    "gaussian_mixture_attention",
+    "log_density",
+    "prefix_memory",
+    "project",
+    "read_memory",
+    "responsibilities",
+    "scaled_dot_product_attention",
+    "scores",
+    "slot_means",
+    "update_memory",
+    "write_memory",
+]

@@ -1,0 +1,67 @@
+"""Gaussian Mixture Attention as the equations are written, for teaching, comparison and higher derivatives."""
+
+import torch
+
+from .memory import Memory, prefix_memory, read_memory, update_memory
+from .mixture import GaussianMixture, responsibilities
+from .nonfinite import finite_rows, give_back, rest_of_tokens, split
+from .numerics import keep
+
+
+def naive_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask, state):
+    r"""Return output, V_tilde and Z by Eqs. (3), (5) and (7), and causally by the prefix tensor of Eqs. (5b) and (8b).
+
+    .. math::
+        O = \frac{\Gamma^Q\tilde V}{\Gamma^Q Z + \epsilon}, \qquad
+        o_i = \frac{\sum_k \gamma^Q_{i,k}\tilde V^{(i)}_k}{\sum_k \gamma^Q_{i,k} Z^{(i)}_k + \epsilon}
+
+    The arguments are those of `gaussian_mixture_attention`, checked, with the tensors of the mixture one by one. All
+    is made of PyTorch's differentiable operations: derivatives of any order and `torch.func` work.
+    """
+    dtype = compute_dtype(q, k, v, mu, variance, log_prior)
+    q, k, v = (tensor.to(dtype) for tensor in (q, k, v))
+    mixture = GaussianMixture(mu, variance, log_prior).to(dtype)
+    start = state_to_continue(state, k, v, mixture)
+
+    asks, writes = finite_rows(q), finite_rows(k)
+    lost = ~writes if key_mask is None else ~writes & key_mask
+    takes_part = writes if key_mask is None else writes & key_mask
+    somewhere = mixture.mu[..., :1, :]  # any finite point will do for a row that is not finite
+    gamma_q = responsibilities(keep(asks, q, somewhere), mixture).to(start.Z.dtype)
+    gamma_k = responsibilities(keep(takes_part, k, somewhere), mixture).to(start.Z.dtype)
+    gamma_k = keep(takes_part, gamma_k)
+    v, rest_v = split(keep(key_mask, v.to(start.Z.dtype)))
+    (V_tilde, rest_V_tilde), (Z, rest_Z) = split(start.V_tilde), split(start.Z)
+
+    memory = update_memory(Memory(V_tilde, Z), gamma_k, v)
+    if causal:
+        prefixes = prefix_memory(gamma_k, v)
+        prefixes = Memory(prefixes.V_tilde + V_tilde[..., None, :, :], prefixes.Z + Z[..., None, :])
+        output = read_memory(gamma_q[..., None, :], prefixes, eps)[..., 0, :]
+    else:
+        output = read_memory(gamma_q, memory, eps)
+
+    # what is not finite goes to the outputs that see it, and to the memory
+    rest = rest_of_tokens(rest_v, lost, causal)
+    seen = rest + rest_V_tilde.sum(dim=-2, keepdim=True) + rest_Z.sum(dim=-1)[..., None, None]
+    output = give_back(output, keep(asks, seen, torch.nan))
+    rest, lost = rest_of_tokens(rest_v, lost, causal=False), lost.any(dim=-1, keepdim=True)
+    V_tilde = give_back(memory.V_tilde, rest_V_tilde + rest)
+    Z = give_back(memory.Z, torch.where(lost, torch.nan, rest_Z))
+    return output, V_tilde, Z
+
+
+def compute_dtype(*tensors):
+    """Return the dtype that scores are taken in: what all tensors have in common, and float32 at least."""
+    dtype = torch.float32
+    for tensor in tensors:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return dtype
+
+
+def state_to_continue(state, k, v, mixture):
+    """Return the state, in its own dtype if that is wide enough for the sums; without one, an empty memory."""
+    if state is None:
+        K, d_v = mixture.num_components, v.shape[-1]
+        return Memory(k.new_zeros(K, d_v), k.new_zeros(K))
+    return state.to(compute_dtype(k, *state))
