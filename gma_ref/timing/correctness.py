@@ -1,0 +1,93 @@
+"""Every call is compared with a slow form of itself before it is timed: a wrong result is not worth a time."""
+
+import torch
+
+from .inputs import Inputs
+from .method import calls
+
+__all__ = ["WrongResult", "check_call", "check_gradients"]
+
+# Of the largest entry; the slow form is in float64
+ALLOWED = {"float64": 1e-8, "float32": 5e-4, "bfloat16": 5e-2, "float16": 1e-2}
+
+
+class WrongResult(ArithmeticError):
+    """What was to be timed does not give what its slow form gives."""
+
+
+def check_call(method, prepared, output, problem, causal):
+    """Compare an output, at some rows, with the slow form; return an entry for the record.
+
+    Parameters
+    ----------
+    method : Method
+    prepared : Prepared
+    output : Tensor
+        What the call to be timed returned, on the inputs on which it will be timed.
+    problem : Problem
+    causal : bool
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    WrongResult
+        If they differ by more than rounding, or the output is not finite.
+    """
+    rows = torch.tensor([row for row in method.rows(problem.tokens) if row >= 0], device=output.device)
+    with torch.no_grad():
+        expected = prepared.slow(_wide(prepared.leaves), rows)
+    at_rows = output if output.shape == expected.shape else output[..., rows, :]
+    return _compare(method, problem, causal, False, "output", at_rows, expected)
+
+
+def check_gradients(method, problem, causal):
+    """Compare output and all gradients of a method, at every row of a small problem, with the slow form's.
+
+    Returns
+    -------
+    list of dict
+        One entry for each gradient.
+
+    Raises
+    ------
+    WrongResult
+        If one differs by more than rounding, or is not finite.
+    """
+    prepared = method.prepare(Inputs(problem), causal, True)
+    output, *gradients = calls(prepared, training=True)()
+    wide = {name: leaf.requires_grad_() for name, leaf in _wide(prepared.leaves).items()}
+    expected = prepared.slow(wide, torch.arange(problem.tokens, device=output.device))
+    expected_gradients = torch.autograd.grad(expected, tuple(wide.values()), prepared.upstream.double())
+    found = [_compare(method, problem, causal, True, "output", output, expected)]
+    for name, gradient, right in zip(wide, gradients, expected_gradients, strict=True):
+        found.append(_compare(method, problem, causal, True, f"gradient of {name}", gradient, right))
+    return found
+
+
+def _wide(leaves):
+    """Return the leaves in float64, apart from the graph."""
+    return {name: leaf.detach().double() for name, leaf in leaves.items()}
+
+
+def _compare(method, problem, causal, training, what, given, expected):
+    """Return an entry with the largest difference over the largest entry, or raise WrongResult."""
+    error = ((given.double() - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).item()
+    allowed = ALLOWED[problem.dtype]
+    if not error <= allowed:  # also where it is NaN
+        form = "causal" if causal else "bidirectional"
+        raise WrongResult(
+            f"{method.title}, {form}, N = {problem.tokens}: {what} differs from the slow form by {error:.1e} of its "
+            f"largest entry, allowed is {allowed:.0e}"
+        )
+    return {
+        "method": method.name,
+        "causal": causal,
+        "training": training,
+        "tokens": problem.tokens,
+        "what": what,
+        "error": error,
+        "allowed": allowed,
+    }
