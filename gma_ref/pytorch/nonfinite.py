@@ -35,7 +35,8 @@ def give_back(result, rest):
     Backwards, a gradient of 0 stays 0 there, and any other becomes NaN: what a loss leaves out sends nothing back, and
     what it takes in is seen to be wrong.
     """
-    return _GiveBack.apply(result, rest.expand(result.shape))
+    function = _GiveBack if torch.compiler.is_compiling() else _GiveBackBothWays
+    return function.apply(result, rest.expand(result.shape))
 
 
 class _GiveBack(torch.autograd.Function):
@@ -49,12 +50,16 @@ class _GiveBack(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         _, rest = inputs
         ctx.save_for_backward(rest)
-        ctx.save_for_forward(rest)
+        ctx.save_for_forward(rest)  # for jvp, below
 
     @staticmethod
     def backward(ctx, upstream):
         (rest,) = ctx.saved_tensors
         return _poisoned(upstream, rest), None
+
+
+class _GiveBackBothWays(_GiveBack):
+    """The same with a forward derivative, which PyTorch's compiler refuses to look at."""
 
     @staticmethod
     def jvp(ctx, tangent, _):
