@@ -5,7 +5,7 @@ import torch
 from .inputs import Inputs
 from .method import calls
 
-__all__ = ["WrongResult", "check_call", "check_gradients"]
+__all__ = ["WrongResult", "check_call", "check_gradients", "slow_rows"]
 
 # Of the largest entry; the slow form is in float64
 ALLOWED = {"float64": 1e-8, "float32": 5e-4, "bfloat16": 5e-2, "float16": 1e-2}
@@ -15,17 +15,26 @@ class WrongResult(ArithmeticError):
     """What was to be timed does not give what its slow form gives."""
 
 
-def check_call(method, prepared, output, problem, causal):
+def slow_rows(method, prepared, problem):
+    """Return the rows at which a method is checked on a problem, and what the slow form gives there."""
+    device = problem.device
+    rows = torch.tensor(sorted({row for row in method.rows(problem.tokens) if row >= 0}), device=device)
+    with torch.no_grad():
+        return rows, prepared.slow(_wide(prepared.leaves), rows)
+
+
+def check_call(method, output, problem, causal, training, rows, expected):
     """Compare an output, at some rows, with the slow form; return an entry for the record.
 
     Parameters
     ----------
     method : Method
-    prepared : Prepared
     output : Tensor
         What the call to be timed returned, on the inputs on which it will be timed.
     problem : Problem
-    causal : bool
+    causal, training : bool
+    rows, expected : Tensor
+        From `slow_rows`.
 
     Returns
     -------
@@ -36,11 +45,8 @@ def check_call(method, prepared, output, problem, causal):
     WrongResult
         If they differ by more than rounding, or the output is not finite.
     """
-    rows = torch.tensor([row for row in method.rows(problem.tokens) if row >= 0], device=output.device)
-    with torch.no_grad():
-        expected = prepared.slow(_wide(prepared.leaves), rows)
     at_rows = output if output.shape == expected.shape else output[..., rows, :]
-    return _compare(method, problem, causal, False, "output", at_rows, expected)
+    return _compare(method, problem, causal, training, "output", at_rows, expected)
 
 
 def check_gradients(method, problem, causal):
@@ -87,6 +93,7 @@ def _compare(method, problem, causal, training, what, given, expected):
         "causal": causal,
         "training": training,
         "tokens": problem.tokens,
+        "heads": problem.heads,
         "what": what,
         "error": error,
         "allowed": allowed,

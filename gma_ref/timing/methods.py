@@ -109,7 +109,8 @@ def _favor(inputs, causal, training):
 
     def forward():
         phi_q = favor_features(inputs.q, directions, query=True)
-        return linear_attention(phi_q, favor_features(inputs.k, directions, query=False), inputs.v, causal=causal)
+        phi_k = favor_features(inputs.k, directions, query=False)
+        return linear_attention(phi_q, phi_k, inputs.v, causal=causal, eps=0.0)  # no feature is 0
 
     return Prepared(
         leaves,

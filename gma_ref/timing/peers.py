@@ -81,7 +81,9 @@ def _performer(inputs, causal, training):
     return Prepared(
         leaves,
         lambda: module(inputs.q, inputs.k, inputs.v),
-        lambda wide, rows: slow.favor(**wide, directions=directions.double(), rows=rows, causal=causal),
+        lambda wide, rows: slow.favor(
+            **wide, directions=directions.double(), rows=rows, causal=causal, eps=1e-6 if causal else 0.0
+        ),
         inputs.upstream if training else None,
     )
 

@@ -16,7 +16,13 @@ def _list(required, optional=()):
     return {"type": "array", "items": _object(required, optional)}
 
 
-_CASE = {"method": _WORD, "causal": {"type": "boolean"}, "training": {"type": "boolean"}, "tokens": _COUNT}
+_CASE = {
+    "method": _WORD,
+    "tokens": _COUNT,
+    "causal": {"type": "boolean"},
+    "training": {"type": "boolean"},
+    "heads": _COUNT,
+}
 _PROVENANCE = {
     "date": {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$"},
     "commit": {"type": ["string", "null"], "pattern": "^[0-9a-f]{40}$"},

@@ -28,15 +28,13 @@ def softmax(q, k, v, rows, causal):
 
 
 def gaussian_mixture(q, k, v, mu, variance, log_prior, rows, causal, eps=1e-6):
-    """GMA by its implied weights, Eqs. (9) and (9b), with the densities as they are defined."""
+    """GMA by its implied weights, Eqs. (9) and (9b), with the densities in float64."""
 
     def responsibilities(x):
-        def log_joint(component):
-            mean, var = mu[..., component, None, :], variance[..., component, None, :]
-            log_density = -0.5 * (torch.log(2 * math.pi * var) + (x - mean) ** 2 / var).sum(dim=-1)
-            return log_prior[..., component, None] + log_density
-
-        return torch.softmax(torch.stack([log_joint(one) for one in range(mu.shape[-2])], dim=-1), dim=-1)
+        # the square multiplied out: float64 has the digits for it, and N×K×d_r numbers would be too many
+        squares = x**2 @ (1 / variance).mT - 2 * x @ (mu / variance).mT + (mu**2 / variance).sum(dim=-1)[..., None, :]
+        log_density = -0.5 * (torch.log(2 * math.pi * variance).sum(dim=-1)[..., None, :] + squares)
+        return torch.softmax(log_prior[..., None, :] + log_density, dim=-1)
 
     return attend(responsibilities(q[..., rows, :]) @ responsibilities(k).mT, v, rows, causal, eps)
 
@@ -59,8 +57,8 @@ def linear(q, k, v, rows, causal):
     return attend(features(q[..., rows, :]) @ features(k).mT, v, rows, causal, 1e-6)
 
 
-def favor(q, k, v, directions, rows, causal):
-    """FAVOR+ with given directions, its exponents as in the published code."""
+def favor(q, k, v, directions, rows, causal, eps=0.0):
+    """FAVOR+ with given directions, its exponents as in the published code; ε is added to each sum over the keys."""
 
     def exponents(x):
         y = x / x.shape[-1] ** 0.25
@@ -70,7 +68,8 @@ def favor(q, k, v, directions, rows, causal):
     largest = of_k.flatten(-2).amax(dim=-1)[..., None, None].detach()
     phi_q = torch.exp(of_q - half_q - of_q.amax(dim=-1, keepdim=True).detach()) + 1e-4
     phi_k = torch.exp(of_k - half_k - largest) + 1e-4
-    return attend(phi_q @ phi_k.mT / len(directions), v, rows, causal, 1e-6)
+    eps = eps * phi_q.sum(dim=-1, keepdim=True) * len(directions) ** -0.5
+    return attend(phi_q @ phi_k.mT / len(directions), v, rows, causal, eps)
 
 
 def selective_state_space(x, parameters, rows):

@@ -1,10 +1,10 @@
 """PyTorch's dot-product attention by whichever of its kernels is the fastest here."""
 
-import statistics
+import functools
 import warnings
 
 import torch
-from torch.nn import functional
+from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .clock import interleave
@@ -12,6 +12,14 @@ from .clock import interleave
 __all__ = ["fastest_softmax"]
 
 _TRIED_AT = 1024  # tokens: one of the kernels makes N×N weights
+# On a CPU PyTorch takes its flash kernel by itself wherever it can
+_ON_CPU = (SDPBackend.MATH,)
+_ON_CUDA = (
+    SDPBackend.MATH,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.CUDNN_ATTENTION,
+)
 
 
 def fastest_softmax(q, k, v, *, causal, training):
@@ -22,7 +30,7 @@ def fastest_softmax(q, k, v, *, causal, training):
     Parameters
     ----------
     q, k, v : Tensor, (B, H, N, d)
-        With more than 1,024 queries, their first 1,024 tokens are tried.
+        Only their shapes, dtype and device count. Above 1,024 queries, 1,024 tokens are tried.
     causal, training : bool
         What is tried: the causal form, and the backward pass as well.
 
@@ -33,26 +41,19 @@ def fastest_softmax(q, k, v, *, causal, training):
     name : str
         ``"default"``, or the kernel's name.
     """
-    attend = {"default": _default(causal)}
-    for backend in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION):
-        attend[backend.name.removesuffix("_ATTENTION").lower()] = _with(backend, causal)
+    shapes = [tensor.shape for tensor in (q, k, v)]
     if q.shape[-2] > _TRIED_AT:
-        q, k, v = (tensor[..., :_TRIED_AT, :] for tensor in (q, k, v))
-    tried = tuple(tensor.detach().requires_grad_(training) for tensor in (q, k, v))
-    trials = {name: _trial(call, tried, training) for name, call in attend.items()}
-    trials = {name: trial for name, trial in trials.items() if _works(trial)}
-    synchronise = torch.cuda.synchronize if q.is_cuda else None
-    times = interleave(trials, repeats=5, synchronise=synchronise)
-    medians = {name: statistics.median(one.samples) for name, one in times.items()}
-    best = min(medians, key=medians.get)
-    if medians[best] > 0.9 * medians["default"]:
-        best = "default"
-    return attend[best], best
+        shapes = [(*shape[:-2], _TRIED_AT, shape[-1]) for shape in shapes]
+    name = _fastest(tuple(map(tuple, shapes)), q.dtype, q.device, causal, training)
+    return _kernels(q.is_cuda, causal)[name], name
 
 
-def _default(causal):
-    """Return the function as everybody calls it."""
-    return lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+def _kernels(on_cuda, causal):
+    """Return the ways to call it, by name."""
+    kernels = {"default": functools.partial(F.scaled_dot_product_attention, is_causal=causal)}
+    for backend in _ON_CUDA if on_cuda else _ON_CPU:
+        kernels[backend.name.removesuffix("_ATTENTION").lower()] = _with(backend, causal)
+    return kernels
 
 
 def _with(backend, causal):
@@ -60,9 +61,21 @@ def _with(backend, causal):
 
     def attend(q, k, v):
         with sdpa_kernel(backend):
-            return functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+            return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
     return attend
+
+
+@functools.cache
+def _fastest(shapes, dtype, device, causal, training):
+    """Try the kernels on random tensors of these shapes, and return the name of the fastest."""
+    with torch.random.fork_rng():
+        tensors = tuple(torch.randn(shape, device=device).to(dtype).requires_grad_(training) for shape in shapes)
+    trials = {name: _trial(attend, tensors, training) for name, attend in _kernels(device.type == "cuda", causal).items()}
+    trials = {name: trial for name, trial in trials.items() if _works(trial)}
+    times = interleave(trials, repeats=3, synchronise=torch.cuda.synchronize if device.type == "cuda" else None)
+    best = min(times, key=lambda name: times[name].median)
+    return best if times[best].median < 0.9 * times["default"].median else "default"
 
 
 def _trial(attend, tensors, training):
