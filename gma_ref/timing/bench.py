@@ -150,7 +150,7 @@ class Bench:
         start = time.perf_counter()
         try:
             result = call()
-            self._synchronise()
+            self.synchronise()
         except torch.OutOfMemoryError as error:
             raise Unavailable("the device has too little memory for it") from error
         seconds = time.perf_counter() - start
@@ -164,7 +164,7 @@ class Bench:
         times = interleave(
             {case: call for case, (call, _, _) in ready.items()},
             repeats=repeats,
-            synchronise=self._synchronise,
+            synchronise=self.synchronise,
             progress=label if self.progress else False,
         )
         for case, taken in times.items():
@@ -224,7 +224,8 @@ class Bench:
             return psutil.virtual_memory().available
         return torch.cuda.mem_get_info()[0]
 
-    def _synchronise(self):
+    def synchronise(self):
+        """Wait until the device has finished."""
         if self.settings.device != "cpu":
             torch.cuda.synchronize()
 
