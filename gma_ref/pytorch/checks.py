@@ -29,7 +29,8 @@ def accepts(result_dtype_of=None, promote=True, **specs):
     **specs
         For each argument to check: the names of its trailing axes (a tensor), a class with ``AXES`` (a container of
         tensors), or, for ``key_mask``, the argument that holds the keys. A container or mask that is None by default
-        may be None. ``eps``, ``eps_sigma`` and ``causal`` are checked wherever a function has them.
+        may be None. ``eps``, ``eps_sigma``, ``causal`` and ``return_state`` are checked wherever a
+        function has them.
     """
 
     def decorate(function):
@@ -67,8 +68,10 @@ def accepts(result_dtype_of=None, promote=True, **specs):
             for name in ("eps", "eps_sigma"):
                 if name in given:
                     given[name] = as_size(name, given[name])
+            for name in ("causal", "return_state"):
+                if name in given:
+                    given[name] = as_flag(name, given[name])
             if "causal" in given:
-                given["causal"] = as_flag("causal", given["causal"])
                 check_causal(given["causal"], tensors.sizes)
             wanted = given[result_dtype_of].dtype if result_dtype_of else None
             if promote:

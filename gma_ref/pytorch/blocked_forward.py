@@ -1,0 +1,174 @@
+"""The forward pass in blocks: Eqs. (5)-(8) and (8b), with nothing of N·K numbers kept."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from .blocked_pieces import Room, num_pieces, pieces, tiles
+from .quadratic import choose_form, full_precision, responsibilities
+
+
+def compute_dtype(*tensors):
+    """Return the dtype of scores and sums: float32, or float64 where a tensor has it."""
+    return torch.float64 if any(t.dtype == torch.float64 for t in tensors) else torch.float32
+
+
+def memory_dtype(dtype, V_tilde, Z):
+    """Return the dtype of the memory: that of the state, at least that of the scores."""
+    return dtype if V_tilde is None else compute_dtype(V_tilde, Z, torch.empty(0, dtype=dtype))
+
+
+def empty_results(q, v, num_components, state, dtype, causal):
+    """Return room for the output, the memory (Ṽ, Z), 1/D and the memories that a causal pass keeps."""
+    (G, S, N, _), K, d_v = q.shape, num_components, v.shape[-1]
+    memory = memory_dtype(dtype, *state)
+    output = v.new_empty(S, G, N, d_v).transpose(0, 1)  # in the order in which batch and heads usually come
+    V_tilde, Z = (v.new_empty(G, S, *shape, dtype=memory) for shape in ((K, d_v), (K,)))
+    reach = v.new_empty(G, S, N, dtype=dtype)
+    starts = v.new_empty(G, S, num_pieces(N, K, causal), K, d_v + 1, dtype=dtype)
+    return output, V_tilde, Z, reach, starts
+
+
+def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps):
+    """Return the output, the memory after the last key, 1/D of each query and the memories that the backward needs.
+
+    Queries and keys are (G, S, N, d_r), values (G, S, N_k, d_v), the mixture is (G, K, ·), the mask (G, S, N_k) or None,
+    the state (G, S, K, d_v) and (G, S, K) or None.
+    """
+    dtype = compute_dtype(q, k, v, mu, variance, log_prior)
+    (G, S, N, _), K = q.shape, mu.shape[-2]
+    output, V_tilde_out, Z_out, reach, starts = empty_results(q, v, K, (V_tilde, Z), dtype, causal)
+    room = Room(dtype, q.device)
+    run = forward_causal if causal else forward_bidirectional
+    with full_precision(q.device):
+        form = choose_form(mu, variance, log_prior, dtype)
+        for g, s in tiles(G, S, max(N, k.shape[2]), K, q.device):
+            memory = join_memory(V_tilde, Z, V_tilde_out, g, s)
+            mask = None if key_mask is None else key_mask[g, s]
+            run(
+                form.part(g), q[g, s], k[g, s], v[g, s], mask, memory, eps, room,
+                output[g, s], reach[g, s], starts[g, s],
+            )  # fmt: skip
+            V_tilde_out[g, s], Z_out[g, s] = memory[..., :-1], memory[..., -1]
+    return output, V_tilde_out, Z_out, reach, starts
+
+
+def join_memory(V_tilde, Z, like, g, s):
+    """Return (Ṽ, Z) of a tile side by side, (g, s, K, d_v + 1): values and a column of ones are summed as one."""
+    part = like[g, s]
+    memory = part.new_zeros(*part.shape[:-1], part.shape[-1] + 1)
+    for room, given in ((memory[..., :-1], V_tilde), (memory[..., -1], Z)):
+        if given is not None:
+            room.copy_(given[g, s])
+    return memory
+
+
+def forward_bidirectional(form, q, k, v, mask, memory, eps, room, output, reach, starts):
+    """Write all keys, then read for all queries."""
+    K = memory.shape[-2]
+    poison = 0
+    for i, j, _ in pieces(k.shape[2], K, causal=False):
+        gamma_k, values, lost = write_piece(form, k, v, mask, i, j, room)
+        if lost is not None:
+            poison = poison + lost.sum(-2, keepdim=True)
+        written = room("written", *memory.shape)
+        torch.bmm(flat(gamma_k).mT, flat(values), out=flat(written))
+        memory += written
+    current = memory.to(room.dtype)
+    for i, j, _ in pieces(q.shape[2], K, causal=False):
+        _, gamma_q = responsibilities(form, q[:, :, i:j], room, "gamma_q")
+        sums = room("sums", *gamma_q.shape[:-1], memory.shape[-1])
+        torch.bmm(flat(gamma_q), flat(current), out=flat(sums))
+        divide(sums, eps, poison, output[:, :, i:j], reach[:, :, i:j])
+    memory[..., :-1] += poison
+
+
+def forward_causal(form, q, k, v, mask, memory, eps, room, output, reach, starts):
+    """Read for each piece from the memory before it and from the keys within it, then go on."""
+    K = memory.shape[-2]
+    poison = memory.new_zeros(*memory.shape[:2], 1, memory.shape[-1] - 1, dtype=room.dtype)
+    for n, (i, j, chunk) in enumerate(pieces(k.shape[2], K, causal=True)):
+        _, gamma_q = responsibilities(form, q[:, :, i:j], room, "gamma_q")
+        gamma_k, values, lost = write_piece(form, k, v, mask, i, j, room)
+        starts[:, :, n] = memory
+        prefix = prefix_memories(gamma_k, values, memory, chunk, room)
+        sums = room("sums", *values.shape)
+        by_chunk = chunks(sums, chunk)
+        torch.bmm(chunks(gamma_q, chunk), prefix, out=by_chunk)
+        by_chunk.baddbmm_(affinity_within(gamma_q, gamma_k, chunk, room), chunks(values, chunk))
+        here = poison
+        if lost is not None:
+            here = poison + lost.cumsum(-2)
+            poison = here[..., -1:, :]
+        divide(sums, eps, here if lost is not None or n else 0, output[:, :, i:j], reach[:, :, i:j])
+    memory[..., :-1] += poison
+
+
+def write_piece(form, k, v, mask, i, j, room):
+    """Return the responsibilities, the values with a column of ones, and what of the values is not finite, or None."""
+    _, gamma_k = responsibilities(form, k[:, :, i:j], room, "gamma_k")
+    values = with_ones(v[:, :, i:j], room)
+    lost = None
+    if values.device.type != "cpu" or not math.isfinite(values.sum()):
+        lost = take_out_non_finite(values, mask, i, j)
+    if mask is not None:
+        gamma_k.masked_fill_(~mask[..., i:j, None], 0)
+    return gamma_k, values, lost
+
+
+def with_ones(v, room):
+    """Return values with a column of ones, which sums to Z what the others sum to Ṽ."""
+    values = room("values", *v.shape[:-1], v.shape[-1] + 1)
+    values[..., :-1] = v
+    values[..., -1] = 1
+    return values
+
+
+def take_out_non_finite(values, mask, i, j):
+    """Set what is not finite to 0, in place, and return it: in a product, 0 times NaN would reach other tokens."""
+    clean = torch.nan_to_num(values, 0, 0, 0)
+    lost = (values - clean)[..., :-1]
+    values.copy_(clean)
+    return lost if mask is None else lost.masked_fill_(~mask[..., i:j, None], 0)
+
+
+def prefix_memories(gamma_k, values, memory, chunk, room):
+    """Return the memory before each chunk of a piece, (g·s·C, K, d_v + 1), and add the piece to `memory`."""
+    (g, s, K, width), C = memory.shape, gamma_k.shape[2] // chunk
+    written, prefix = (room(name, g * s, C, K, width) for name in ("written", "prefix"))
+    torch.bmm(chunks(gamma_k, chunk).mT, chunks(values, chunk), out=written.flatten(0, 1))
+    running = flat(memory)
+    for c in range(C):
+        prefix[:, c] = running
+        running += written[:, c]
+    return prefix.flatten(0, 1)
+
+
+def affinity_within(gamma_q, gamma_k, chunk, room):
+    """Return the affinity, Eq. (11), of each query with the keys of its chunk up to itself."""
+    inner = room("affinity", gamma_q.shape[:-1].numel() // chunk, chunk, chunk)
+    return torch.bmm(chunks(gamma_q, chunk), chunks(gamma_k, chunk).mT, out=inner).tril_()
+
+
+def divide(sums, eps, poison, output, reach):
+    """Write the output, Eq. (8), and 1/D, which is 0 where no key reaches."""
+    D = sums[..., -1] + eps
+    unreached = D == 0
+    numerator = sums[..., :-1] + poison if torch.is_tensor(poison) else sums[..., :-1]
+    torch.div(numerator, D.masked_fill_(unreached, math.inf)[..., None], out=output)
+    if torch.is_tensor(poison):
+        output.masked_fill_(unreached[..., None], 0)
+    torch.reciprocal(D, out=reach)
+    reach.masked_fill_(reach.isinf(), 0)  # a denominator that is too small to divide by counts as none
+
+
+def flat(tensor):
+    """View (g, s, ...) as (g·s, ...)."""
+    return tensor.flatten(0, 1)
+
+
+def chunks(tensor, chunk):
+    """View tokens (g, s, C·chunk, width) as (g·s·C, chunk, width)."""
+    return tensor.view(-1, chunk, tensor.shape[-1])
