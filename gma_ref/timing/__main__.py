@@ -26,20 +26,29 @@ def main(arguments=None):
     """Run the comparison; return the exit status: 1 if something was wrong, 2 if the machine was busy."""
     given = _arguments(arguments)
     settings = _settings(given)
+    threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads)
-    before = watch_for(1.0)
     try:
-        if given.refuse_busy:
-            require_quiet(before, "before the first measurement")
-        watch = Watch()
-        bench = Bench(settings, progress=sys.stderr.isatty())
-        record = measure(bench, given.only)
-        record["load"] = {"before": before.others(), "during": watch.others(), "busy": watch.is_busy()}
-        if given.refuse_busy:
-            require_quiet(watch, "during the measurements")
+        return _run(given, settings)
     except BusyError as error:
         print(f"Refused: {error}.", file=sys.stderr)
         return 2
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _run(given, settings):
+    """Measure, print and write; return the exit status."""
+    before = watch_for(1.0)
+    if given.refuse_busy:
+        require_quiet(before, "before the first measurement")
+    noted = before.others()
+    watch = Watch()
+    bench = Bench(settings, progress=sys.stderr.isatty())
+    record = measure(bench, given.only)
+    if given.refuse_busy:
+        require_quiet(watch, "during the measurements")
+    record["load"] = {"before": noted, "during": watch.others(), "busy": watch.is_busy()}
     _say(record)
     path = _file(given, settings)
     write(path, record)

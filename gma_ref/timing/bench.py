@@ -2,14 +2,14 @@
 
 import functools
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import psutil
 import torch
 
 from .clock import interleave, ratio
-from .correctness import check_call, check_gradients, slow_rows
+from .correctness import WrongResultError, check_call, check_gradients, slow_rows
 from .decoding import STEPS
 from .inputs import Inputs, Problem
 from .memory import peak_memory
@@ -17,12 +17,12 @@ from .method import calls
 from .methods import FUNCTIONS
 from .peers import layers, peers
 
-__all__ = ["Bench", "Case", "Settings", "Unavailable", "all_methods"]
+__all__ = ["Bench", "Case", "Settings", "UnavailableError", "all_methods"]
 
 CHECKED_AT = 300  # tokens, for gradients: the slow form makes N×N weights
 
 
-class Unavailable(RuntimeError):
+class UnavailableError(RuntimeError):
     """Something cannot be measured here: it is not installed, or does not fit."""
 
 
@@ -115,9 +115,9 @@ class Bench:
 
         Raises
         ------
-        Unavailable
+        UnavailableError
             If one of them cannot be measured here.
-        WrongResult
+        WrongResultError
             If one of them is wrong; nothing has been timed then.
         """
         ready = {case: self.prepare(case, heads) for case in cases}
@@ -134,10 +134,10 @@ class Bench:
         method = self.methods[case.method]
         problem = self.settings.problem(case.tokens, heads)
         if method.missing:
-            raise Unavailable(f"{method.title} is missing: {method.missing}")
-        needed, free = method.workspace(problem, case.causal, case.training) + 8 * problem.bytes_of_q, self._free()
+            raise UnavailableError(f"{method.title} is missing: {method.missing}")
+        needed, free = self._needed(method, problem, case), self._free()
         if needed > 0.7 * free:
-            raise Unavailable(f"it takes about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
+            raise UnavailableError(f"it takes about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
         if case.training and (case.method, case.causal) not in self._gradients_checked:
             small = replace(problem, tokens=min(CHECKED_AT, problem.tokens))
             self.checks += check_gradients(method, small, case.causal)
@@ -152,7 +152,7 @@ class Bench:
             result = call()
             self.synchronise()
         except torch.OutOfMemoryError as error:
-            raise Unavailable("the device has too little memory for it") from error
+            raise UnavailableError("the device has too little memory for it") from error
         seconds = time.perf_counter() - start
         output = result[0] if case.training else result
         self.checks.append(check_call(method, output, problem, case.causal, case.training, *self._slow[key]))
@@ -183,20 +183,28 @@ class Bench:
         problem = self.settings.problem(case.tokens, heads)
         method = self.methods[case.method]
         if method.missing:
-            raise Unavailable(f"{method.title} is missing: {method.missing}")
-        if method.workspace(problem, case.causal, case.training) + 8 * problem.bytes_of_q > 0.7 * self._free():
-            raise Unavailable("there is not enough memory free")
+            raise UnavailableError(f"{method.title} is missing: {method.missing}")
+        if self._needed(method, problem, case) > 0.7 * self._free():
+            raise UnavailableError("there is not enough memory free")
         arguments = case.method, problem, case.causal, case.training, self.settings.threads
         found = peak_memory(_alone, *arguments, device=self.settings.device, threads=self.settings.threads)
         entry = self.describe(case, heads) | {"peak": found.peak, "held": found.held, "over": found.over}
         self.memory.append(entry)
         return found
 
-    def skip(self, case, reason, wrong=False):
-        """Note why a case was not measured."""
-        self.skipped.append(self.describe(case) | {"reason": str(reason)})
-        if wrong:
-            self.wrong.append(str(reason))
+    def skip(self, case, error):
+        """Note why a case was not measured, and as wrong what failed for any other reason than want of something."""
+        self.skipped.append(self.describe(case) | {"reason": self.reason(error)})
+
+    def reason(self, error):
+        """Return why something was not measured, in a sentence, and keep it if something was wrong."""
+        if isinstance(error, UnavailableError):
+            return str(error)
+        sentence = (
+            str(error) if isinstance(error, WrongResultError) else f"{type(error).__name__}: {error}".splitlines()[0]
+        )
+        self.wrong.append(sentence)
+        return sentence
 
     def samples(self, seconds):
         """Return how many samples of a call there shall be: as many as there is time for, at least three."""
@@ -207,9 +215,9 @@ class Bench:
         problem = self.settings.problem(case.tokens, heads)
         return case._asdict() | {"tokens": problem.tokens, "heads": problem.heads}
 
-    def settings_record(self):
-        """Return the settings as a dict."""
-        return asdict(self.settings)
+    def _needed(self, method, problem, case):
+        """Return the bytes that a case takes, about: its inputs, the slow form's copies of them, and its own."""
+        return 12 * problem.bytes_of_q + method.workspace(problem, case.causal, case.training)
 
     def _inputs(self, problem):
         """Return the tensors of a problem; only the last problem's are kept."""

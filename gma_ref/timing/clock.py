@@ -80,7 +80,6 @@ def interleave(calls, *, repeats=7, warmup=1, least=2e-3, synchronise=None, prog
     label = progress if isinstance(progress, str) else None
     with tqdm(total=sum(counts.values()), desc=label, disable=not progress, leave=False) as bar, _no_collection():
         for turn in range(rounds):
-            gc.collect()
             for name in list(calls) if turn % 2 == 0 else reversed(calls):
                 if (turn + 1) * counts[name] // rounds > turn * counts[name] // rounds:
                     seconds = _sample(calls[name], per_sample[name], synchronise, clock)
@@ -139,8 +138,9 @@ def _sample(call, calls, synchronise, clock):
 
 @contextmanager
 def _no_collection():
-    """Keep Python's collector of cycles from running inside a sample; it runs between the rounds."""
+    """Keep Python's collector of cycles from running inside a sample."""
     was_enabled = gc.isenabled()
+    gc.collect()
     gc.disable()
     try:
         yield

@@ -5,13 +5,13 @@ import torch
 from .inputs import Inputs
 from .method import calls
 
-__all__ = ["WrongResult", "check_call", "check_gradients", "slow_rows"]
+__all__ = ["WrongResultError", "check_call", "check_gradients", "slow_rows"]
 
 # Of the largest entry; the slow form is in float64
 ALLOWED = {"float64": 1e-8, "float32": 5e-4, "bfloat16": 5e-2, "float16": 1e-2}
 
 
-class WrongResult(ArithmeticError):
+class WrongResultError(ArithmeticError):
     """What was to be timed does not give what its slow form gives."""
 
 
@@ -42,7 +42,7 @@ def check_call(method, output, problem, causal, training, rows, expected):
 
     Raises
     ------
-    WrongResult
+    WrongResultError
         If they differ by more than rounding, or the output is not finite.
     """
     at_rows = output if output.shape == expected.shape else output[..., rows, :]
@@ -59,7 +59,7 @@ def check_gradients(method, problem, causal):
 
     Raises
     ------
-    WrongResult
+    WrongResultError
         If one differs by more than rounding, or is not finite.
     """
     prepared = method.prepare(Inputs(problem), causal, True)
@@ -79,12 +79,12 @@ def _wide(leaves):
 
 
 def _compare(method, problem, causal, training, what, given, expected):
-    """Return an entry with the largest difference over the largest entry, or raise WrongResult."""
+    """Return an entry with the largest difference over the largest entry, or raise WrongResultError."""
     error = ((given.double() - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).item()
     allowed = ALLOWED[problem.dtype]
     if not error <= allowed:  # also where it is NaN
         form = "causal" if causal else "bidirectional"
-        raise WrongResult(
+        raise WrongResultError(
             f"{method.title}, {form}, N = {problem.tokens}: {what} differs from the slow form by {error:.1e} of its "
             f"largest entry, allowed is {allowed:.0e}"
         )

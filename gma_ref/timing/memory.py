@@ -1,5 +1,6 @@
 """Peak memory of a call: the resident size of a fresh process, or the allocator's peak on a GPU."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -117,18 +118,14 @@ def _bytes(result):
 
 def _return_freed_memory():
     """Ask the C library to give back what was freed while the inputs were made; else the call could reuse it unseen."""
-    try:
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # not glibc
         ctypes.CDLL(None).malloc_trim(0)
-    except (OSError, AttributeError, TypeError):  # not glibc
-        pass
 
 
 def _reset_peak():
     """Set the peak back to the present size, where the system can do that."""
-    try:
+    with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        pass
 
 
 def _peak():

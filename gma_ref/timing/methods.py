@@ -147,7 +147,9 @@ _naive = functools.partial(pytorch.gaussian_mixture_attention, implementation="n
 _ROUTED = "responsibilities of queries and keys, write and read; gradients of q, k, v and of the mixture"
 
 FUNCTIONS = [
-    Method("floor", "floor", "six bare products a head, in cache", _floor, _per_token(1, 1), causal=(False,), trains=False),
+    Method(
+        "floor", "floor", "six bare products a head, in cache", _floor, _per_token(1, 1), causal=(False,), trains=False
+    ),
     Method("gma", "GMA", _ROUTED, functools.partial(_gma, attend=_blocked), _per_token(3, 8)),
     Method("gma_naive", "GMA naive", _ROUTED, functools.partial(_gma, attend=_naive), _prefixes),
     Method(

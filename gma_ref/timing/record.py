@@ -56,8 +56,8 @@ def read(path):
         If the file is not valid JSON, lacks an entry, or gives a median that its samples do not have.
     """
     try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+        record = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except ValueError as error:
         raise ValueError(f"{Path(path).name} is not JSON: {error}") from error
     _validate(record, Path(path).name)
     return record
@@ -66,6 +66,11 @@ def read(path):
 def select(entries, **wanted):
     """Return those entries of a list whose fields have the given values: ``select(record["times"], tokens=512)``."""
     return [entry for entry in entries if all(entry[name] == value for name, value in wanted.items())]
+
+
+def _refuse_constant(name):
+    """Refuse NaN and infinity, which Python reads and JSON does not know."""
+    raise ValueError(f"it holds {name}")
 
 
 def _validate(record, name):

@@ -61,7 +61,9 @@ SCHEMA = {
             "settings": _object(_SETTINGS),
             # processors that other programs kept busy, before and during the measurements
             "load": _object({"before": _NUMBER, "during": _NUMBER, "busy": {"type": "boolean"}}),
-            "methods": _list({"name": _WORD, "title": _WORD, "includes": _WORD, "missing": {"type": ["string", "null"]}}),
+            "methods": _list(
+                {"name": _WORD, "title": _WORD, "includes": _WORD, "missing": {"type": ["string", "null"]}}
+            ),
             # the largest error against the slow form, over the largest entry of the slow form
             "checks": _list({**_CASE, "what": _WORD, "error": _NUMBER, "allowed": _NUMBER}),
             "times": _list(

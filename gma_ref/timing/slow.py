@@ -41,7 +41,9 @@ def gaussian_mixture(q, k, v, mu, variance, log_prior, rows, causal, eps=1e-6):
 
 def gaussian_mixture_layer(x, parameters, rows, causal, heads):
     """GMA with its projections, Eqs. (4), (14) and (15), from the layer's parameters by name."""
-    q, k, v = ((x @ parameters[f"{w}.weight"].T).unflatten(-1, (heads, -1)).transpose(1, 2) for w in ("w_q", "w_k", "w_v"))
+    q, k, v = (
+        (x @ parameters[f"{w}.weight"].T).unflatten(-1, (heads, -1)).transpose(1, 2) for w in ("w_q", "w_k", "w_v")
+    )
     variance = torch.log1p(torch.exp(parameters["mixture.omega"])) + 1e-6
     log_prior = torch.log_softmax(parameters["mixture.alpha"], dim=-1)
     output = gaussian_mixture(q, k, v, parameters["mixture.mu"], variance, log_prior, rows, causal)
@@ -85,7 +87,9 @@ def selective_state_space(x, parameters, rows):
     windows = padded.unfold(1, taps.shape[1], 1)
     u = functional.silu((windows * taps).sum(dim=-1) + get("conv1d.bias"))
     rank = get("dt_proj.weight").shape[1]
-    delta, into, out_of = (u @ get("x_proj.weight").T).tensor_split([rank, (rank + get("x_proj.weight").shape[0]) // 2], -1)
+    delta, into, out_of = (u @ get("x_proj.weight").T).tensor_split(
+        [rank, (rank + get("x_proj.weight").shape[0]) // 2], -1
+    )
     delta = functional.softplus(delta @ get("dt_proj.weight").T + get("dt_proj.bias"))
     decay = -torch.exp(get("A_log"))
     state, read = x.new_zeros(len(x), *decay.shape), []

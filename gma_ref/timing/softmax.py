@@ -71,7 +71,9 @@ def _fastest(shapes, dtype, device, causal, training):
     """Try the kernels on random tensors of these shapes, and return the name of the fastest."""
     with torch.random.fork_rng():
         tensors = tuple(torch.randn(shape, device=device).to(dtype).requires_grad_(training) for shape in shapes)
-    trials = {name: _trial(attend, tensors, training) for name, attend in _kernels(device.type == "cuda", causal).items()}
+    trials = {
+        name: _trial(attend, tensors, training) for name, attend in _kernels(device.type == "cuda", causal).items()
+    }
     trials = {name: trial for name, trial in trials.items() if _works(trial)}
     times = interleave(trials, repeats=3, synchronise=torch.cuda.synchronize if device.type == "cuda" else None)
     best = min(times, key=lambda name: times[name].median)

@@ -2,9 +2,8 @@
 
 import torch
 
-from .bench import Case, Unavailable
+from .bench import Case, UnavailableError
 from .clock import interleave
-from .correctness import WrongResult
 
 __all__ = ["ceilings", "sweep_memory", "sweep_times"]
 
@@ -34,8 +33,8 @@ def sweep_times(bench, lengths, methods):
                     try:
                         _refuse_long(bench, case, method.growth, last.get(case[:1] + case[2:]))
                         ready[case] = bench.prepare(case)
-                    except (Unavailable, WrongResult) as error:
-                        bench.skip(case, error, wrong=isinstance(error, WrongResult))
+                    except Exception as error:  # one method that fails must not take the others with it
+                        bench.skip(case, error)
             repeats = {case: bench.samples(seconds) for case, (_, seconds, _) in ready.items()}
             times = bench.time(ready, repeats) if ready else {}
             for case, taken in times.items():
@@ -43,13 +42,15 @@ def sweep_times(bench, lengths, methods):
 
 
 def _refuse_long(bench, case, growth, before):
-    """Raise Unavailable if a case would take longer for its check, its warm-up and three samples than it may."""
+    """Raise UnavailableError if a case would take longer for its check, its warm-up and three samples than it may."""
     if before is None:
         return
     length, seconds = before
     expected = 5 * seconds * (case.tokens / length) ** growth
     if expected > bench.settings.seconds_per_point:
-        raise Unavailable(f"it would take about {expected:.0f} s, more than {bench.settings.seconds_per_point:.0f} s")
+        raise UnavailableError(
+            f"it would take about {expected:.0f} s, more than {bench.settings.seconds_per_point:.0f} s"
+        )
 
 
 def sweep_memory(bench, lengths, methods):
@@ -69,8 +70,8 @@ def sweep_memory(bench, lengths, methods):
                 try:
                     _refuse_long(bench, case, method.growth, _slowest(bench, case))
                     bench.peak(case)
-                except (RuntimeError, WrongResult) as error:  # Unavailable is a RuntimeError
-                    bench.skip(case, f"memory: {error}")
+                except Exception as error:  # one method that fails must not take the others with it
+                    bench.skip(case, error)
 
 
 def _slowest(bench, case):
