@@ -17,6 +17,7 @@ from .blocked_forward import (
     flat,
     join_memory,
     prefix_memories,
+    running_sums,
     with_ones,
 )
 from .blocked_pieces import Room, pieces, tiles
@@ -94,7 +95,7 @@ def backward_bidirectional(piece, memory, memory_bar):
         phi, gamma_q, upstream, by_query = piece.queries(i, j, causal=False)
         by_gamma = room("by gamma", *gamma_q.shape)
         torch.bmm(flat(upstream), flat(finite(memory, piece.careful)).mT, out=flat(by_gamma))
-        read = room("written", *memory.shape)
+        read = room("sums", *memory.shape)
         torch.bmm(flat(gamma_q).mT, flat(upstream), out=flat(read))
         memory_bar += read
         piece.finish_queries(i, j, phi, gamma_q, by_gamma, by_query)
@@ -134,13 +135,14 @@ def backward_causal(piece, starts, memory_bar):
 def later_gradients(gamma_q, upstream, memory_bar, chunk, room):
     """Return the gradient of the memory after each chunk of a piece, and add the piece's queries to `memory_bar`."""
     (g, s, K, width), C = memory_bar.shape, gamma_q.shape[2] // chunk
-    read, later = (room(name, g * s, C, K, width) for name in ("written", "prefix"))
+    read, later = (room(name, g * s, C, K, width) for name in ("sums", "prefix"))
     torch.bmm(chunks(gamma_q, chunk).mT, chunks(upstream, chunk), out=read.flatten(0, 1))
-    running = flat(memory_bar)
-    for c in reversed(range(C)):
-        later[:, c] = running
-        running += read[:, c]
-    return later.flatten(0, 1)
+    return running_sums(flat(memory_bar), read.unbind(1), later, order=-1)
+
+
+def needs_care(*arrays):
+    """Tell whether something may not be finite; where looking would make the device wait, say that it may."""
+    return arrays[0].device.type != "cpu" or not math.isfinite(sum(float(array.sum()) for array in arrays))
 
 
 def finite(array, careful):
@@ -167,16 +169,19 @@ class Piece:
         upstream[..., :-1] = G
         torch.sum(upstream[..., :-1] * self.output[:, :, i:j], dim=-1, out=upstream[..., -1])
         upstream[..., -1].neg_()
-        self.careful = True
         by_query = None
+        self.careful = needs_care(upstream, gamma_q, reach)
         if self.careful:
             asked = (G != 0).any(-1, keepdim=True)
             by_v = torch.where(asked, 0 * upstream[..., :-1] + 0 * (reach + gamma_q.sum(-1))[..., None], 0)
             by_query = torch.where(asked, by_v.sum(-1, keepdim=True) + 0 * upstream[..., -1:], 0)
             self.poison_of_keys = self.poison.add(by_v, by_query, causal)
-            for array in (phi, gamma_q, upstream):
+            phi = [x if x is None else x.nan_to_num(0, 0, 0) for x in phi]
+            for array in (gamma_q, upstream):
                 array.nan_to_num_(0, 0, 0)
             reach = reach.nan_to_num(0, 0, 0)
+        else:
+            self.poison_of_keys = self.poison.by_v, self.poison.by_key
         upstream *= reach[..., None]
         return phi, gamma_q, upstream, by_query
 
@@ -184,8 +189,10 @@ class Piece:
         """Return features, responsibilities and values with a column of ones."""
         phi, gamma_k = responsibilities(self.form, self.k[:, :, i:j], self.room, "gamma_k")
         values = with_ones(self.v[:, :, i:j], self.room)
-        for array in (phi, gamma_k, values):
-            array.nan_to_num_(0, 0, 0)
+        if needs_care(gamma_k, values):
+            phi = [x if x is None else x.nan_to_num(0, 0, 0) for x in phi]
+            for array in (gamma_k, values):
+                array.nan_to_num_(0, 0, 0)
         if self.mask is not None:
             gamma_k.masked_fill_(~self.mask[..., i:j, None], 0)
         return phi, gamma_k, values
@@ -208,6 +215,6 @@ class Piece:
         """Return the gradient of the tokens, by Eqs. (18) and (19)."""
         delta = self.room("delta", *gamma.shape)
         torch._softmax_backward_data(by_gamma, gamma, -1, gamma.dtype, grad_input=delta)
-        if phi.dtype != delta.dtype:
-            delta = self.room("wide delta", *delta.shape, dtype=phi.dtype).copy_(delta)
+        if self.form.mu.dtype != delta.dtype:
+            delta = self.room("wide delta", *delta.shape, dtype=self.form.mu.dtype).copy_(delta)
         return self.form.backward(phi, delta, self.room)

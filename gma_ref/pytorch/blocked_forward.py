@@ -68,11 +68,11 @@ def join_memory(V_tilde, Z, like, g, s):
 def forward_bidirectional(form, q, k, v, mask, memory, eps, room, output, reach, starts):
     """Write all keys, then read for all queries."""
     K = memory.shape[-2]
-    poison = 0
+    poison = None
     for i, j, _ in pieces(k.shape[2], K, causal=False):
         gamma_k, values, lost = write_piece(form, k, v, mask, i, j, room)
         if lost is not None:
-            poison = poison + lost.sum(-2, keepdim=True)
+            poison = lost.sum(-2, keepdim=True) if poison is None else poison + lost.sum(-2, keepdim=True)
         written = room("written", *memory.shape)
         torch.bmm(flat(gamma_k).mT, flat(values), out=flat(written))
         memory += written
@@ -82,13 +82,14 @@ def forward_bidirectional(form, q, k, v, mask, memory, eps, room, output, reach,
         sums = room("sums", *gamma_q.shape[:-1], memory.shape[-1])
         torch.bmm(flat(gamma_q), flat(current), out=flat(sums))
         divide(sums, eps, poison, output[:, :, i:j], reach[:, :, i:j])
-    memory[..., :-1] += poison
+    if poison is not None:
+        memory[..., :-1] += poison
 
 
 def forward_causal(form, q, k, v, mask, memory, eps, room, output, reach, starts):
     """Read for each piece from the memory before it and from the keys within it, then go on."""
     K = memory.shape[-2]
-    poison = memory.new_zeros(*memory.shape[:2], 1, memory.shape[-1] - 1, dtype=room.dtype)
+    poison = None
     for n, (i, j, chunk) in enumerate(pieces(k.shape[2], K, causal=True)):
         _, gamma_q = responsibilities(form, q[:, :, i:j], room, "gamma_q")
         gamma_k, values, lost = write_piece(form, k, v, mask, i, j, room)
@@ -98,12 +99,12 @@ def forward_causal(form, q, k, v, mask, memory, eps, room, output, reach, starts
         by_chunk = chunks(sums, chunk)
         torch.bmm(chunks(gamma_q, chunk), prefix, out=by_chunk)
         by_chunk.baddbmm_(affinity_within(gamma_q, gamma_k, chunk, room), chunks(values, chunk))
-        here = poison
         if lost is not None:
-            here = poison + lost.cumsum(-2)
-            poison = here[..., -1:, :]
-        divide(sums, eps, here if lost is not None or n else 0, output[:, :, i:j], reach[:, :, i:j])
-    memory[..., :-1] += poison
+            lost = lost.cumsum(-2) if poison is None else lost.cumsum(-2) + poison
+        divide(sums, eps, poison if lost is None else lost, output[:, :, i:j], reach[:, :, i:j])
+        poison = poison if lost is None else lost[..., -1:, :]
+    if poison is not None:
+        memory[..., :-1] += poison
 
 
 def write_piece(form, k, v, mask, i, j, room):
@@ -137,13 +138,21 @@ def take_out_non_finite(values, mask, i, j):
 def prefix_memories(gamma_k, values, memory, chunk, room):
     """Return the memory before each chunk of a piece, (g·s·C, K, d_v + 1), and add the piece to `memory`."""
     (g, s, K, width), C = memory.shape, gamma_k.shape[2] // chunk
-    written, prefix = (room(name, g * s, C, K, width) for name in ("written", "prefix"))
+    written, prefix = (room(name, g * s, C, K, width) for name in ("sums", "prefix"))
     torch.bmm(chunks(gamma_k, chunk).mT, chunks(values, chunk), out=written.flatten(0, 1))
-    running = flat(memory)
-    for c in range(C):
-        prefix[:, c] = running
-        running += written[:, c]
-    return prefix.flatten(0, 1)
+    return running_sums(flat(memory), written.unbind(1), prefix)
+
+
+def running_sums(start, parts, sums, order=1):
+    """Write into `sums` the sum of what comes before each part, add all parts to `start`, and return the sums, flat."""
+    before, parts = sums.unbind(1)[::order], parts[::order]
+    before[0].copy_(start)
+    for n, part in enumerate(parts):
+        after = before[n + 1] if n + 1 < len(parts) and start.dtype == sums.dtype else start
+        torch.add(before[n] if start.dtype == sums.dtype else start, part, out=after)
+        if after is start and n + 1 < len(parts):
+            before[n + 1].copy_(start)
+    return sums.flatten(0, 1)
 
 
 def affinity_within(gamma_q, gamma_k, chunk, room):
@@ -156,9 +165,9 @@ def divide(sums, eps, poison, output, reach):
     """Write the output, Eq. (8), and 1/D, which is 0 where no key reaches."""
     D = sums[..., -1] + eps
     unreached = D == 0
-    numerator = sums[..., :-1] + poison if torch.is_tensor(poison) else sums[..., :-1]
+    numerator = sums[..., :-1] if poison is None else sums[..., :-1] + poison
     torch.div(numerator, D.masked_fill_(unreached, math.inf)[..., None], out=output)
-    if torch.is_tensor(poison):
+    if poison is not None:
         output.masked_fill_(unreached[..., None], 0)
     torch.reciprocal(D, out=reach)
     reach.masked_fill_(reach.isinf(), 0)  # a denominator that is too small to divide by counts as none

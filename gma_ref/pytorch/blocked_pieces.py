@@ -50,12 +50,19 @@ class Room:
     """Buffers that are made once and used for every piece, so that the loop allocates nothing and stays in cache."""
 
     def __init__(self, dtype, device):
-        self.dtype, self.device, self.buffers = dtype, device, {}
+        self.dtype, self.device, self.buffers, self.views = dtype, device, {}, {}
 
     def __call__(self, name, *shape, dtype=None):
         """Return an uninitialised tensor of the given shape; what an earlier one of that name held is lost."""
+        view = self.views.get((name, shape))
+        if view is None:
+            view = self.views[name, shape] = self.first_view(name, shape, dtype or self.dtype)
+        return view
+
+    def first_view(self, name, shape, dtype):
+        """Return part of the buffer of that name in the given shape; the first piece is the largest."""
         size = math.prod(shape)
         buffer = self.buffers.get(name)
         if buffer is None or buffer.numel() < size:
-            buffer = self.buffers[name] = torch.empty(size, dtype=dtype or self.dtype, device=self.device)
+            buffer = self.buffers[name] = torch.empty(size, dtype=dtype, device=self.device)
         return buffer[:size].view(shape)

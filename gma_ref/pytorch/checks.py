@@ -123,12 +123,10 @@ class Tensors:
                 raise ValueError(
                     f"{name} must have shape {expected} with {axis} = {known} as in {where}, got shape {shape}"
                 )
-        try:
-            self.leading = tuple(torch.broadcast_shapes(self.leading, shape[:split]))
-        except RuntimeError:
-            raise ValueError(
-                f"{name} must have leading axes that broadcast with {self.leading}, got shape {shape}"
-            ) from None
+        leading = broadcast(self.leading, shape[:split])
+        if leading is None:
+            raise ValueError(f"{name} must have leading axes that broadcast with {self.leading}, got shape {shape}")
+        self.leading = leading
 
     def check_container(self, name, value, cls):
         """Refuse a value that is no `cls`, or whose tensors do not fit."""
@@ -163,6 +161,15 @@ class Tensors:
             self.device, self.first = value.device, name
         if value.device != self.device:
             raise ValueError(f"{name} must be on {self.device} as {self.first} is, got a tensor on {value.device}")
+
+
+def broadcast(one, other):
+    """Return the broadcast of two shapes, or None; PyTorch's function takes longer than a step of a sequence."""
+    if len(one) < len(other):
+        one, other = other, one
+    pairs = zip(one, (1,) * (len(one) - len(other)) + other, strict=True)
+    shape = tuple(b if a == 1 else a if b == 1 or a == b else None for a, b in pairs)
+    return None if None in shape else shape
 
 
 def check_tensor(name, value):

@@ -1,8 +1,9 @@
 """Which program computes Gaussian Mixture Attention."""
 
+from .blocked import blocked_attention
 from .naive import naive_attention
 
-KNOWN = {"naive": naive_attention}
+KNOWN = {"naive": naive_attention, "blocked": blocked_attention}
 
 
 def choose(name):
@@ -11,7 +12,7 @@ def choose(name):
     if not isinstance(name, str):
         raise TypeError(f"implementation must be {names}, got {type(name).__name__}")
     if name == "auto":
-        return naive_attention
+        return blocked_attention
     if name not in KNOWN:
         reason = " (this version has no kernels in Triton)" if name == "triton" else ""
         raise ValueError(f'implementation must be {names}, got "{name}"{reason}')

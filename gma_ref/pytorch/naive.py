@@ -1,11 +1,18 @@
 """Gaussian Mixture Attention as the equations are written, for teaching, comparison and higher derivatives."""
 
+from inspect import unwrap
+
 import torch
 
-from .memory import Memory, prefix_memory, read_memory, update_memory
-from .mixture import GaussianMixture, responsibilities
+from . import memory
+from .memory import Memory
+from .mixture import GaussianMixture, log_density
 from .nonfinite import finite_rows, give_back, rest_of_tokens, split
 from .numerics import keep
+
+# without their checks, which the arguments have passed: of a short sequence these would take most of the time
+log_density = unwrap(log_density)
+write_memory, prefix_memory, read_memory = map(unwrap, (memory.write_memory, memory.prefix_memory, memory.read_memory))
 
 
 def naive_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask, state):
@@ -22,33 +29,39 @@ def naive_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask, 
     q, k, v = (tensor.to(dtype) for tensor in (q, k, v))
     mixture = GaussianMixture(mu, variance, log_prior).to(dtype)
     start = state_to_continue(state, k, v, mixture)
+    sums = start.Z.dtype
 
     asks, writes = finite_rows(q), finite_rows(k)
     lost = ~writes if key_mask is None else ~writes & key_mask
     takes_part = writes if key_mask is None else writes & key_mask
     somewhere = mixture.mu[..., :1, :]  # any finite point will do for a row that is not finite
-    gamma_q = responsibilities(keep(asks, q, somewhere), mixture).to(start.Z.dtype)
-    gamma_k = responsibilities(keep(takes_part, k, somewhere), mixture).to(start.Z.dtype)
-    gamma_k = keep(takes_part, gamma_k)
-    v, rest_v = split(keep(key_mask, v.to(start.Z.dtype)))
+    gamma_q = responsibilities(keep(asks, q, somewhere), mixture).to(sums)
+    gamma_k = keep(takes_part, responsibilities(keep(takes_part, k, somewhere), mixture)).to(sums)
+    v, rest_v = split(keep(key_mask, v.to(sums)))
     (V_tilde, rest_V_tilde), (Z, rest_Z) = split(start.V_tilde), split(start.Z)
 
-    memory = update_memory(Memory(V_tilde, Z), gamma_k, v)
+    written = write_memory(gamma_k, v)
+    after = Memory(V_tilde + written.V_tilde, Z + written.Z)
     if causal:
         prefixes = prefix_memory(gamma_k, v)
-        prefixes = Memory(prefixes.V_tilde + V_tilde[..., None, :, :], prefixes.Z + Z[..., None, :])
+        prefixes = Memory(V_tilde[..., None, :, :] + prefixes.V_tilde, Z[..., None, :] + prefixes.Z)
         output = read_memory(gamma_q[..., None, :], prefixes, eps)[..., 0, :]
     else:
-        output = read_memory(gamma_q, memory, eps)
+        output = read_memory(gamma_q, after, eps)
 
     # what is not finite goes to the outputs that see it, and to the memory
-    rest = rest_of_tokens(rest_v, lost, causal)
-    seen = rest + rest_V_tilde.sum(dim=-2, keepdim=True) + rest_Z.sum(dim=-1)[..., None, None]
+    seen = (
+        rest_of_tokens(rest_v, lost, causal) + rest_V_tilde.sum(dim=-2, keepdim=True) + rest_Z.sum(-1)[..., None, None]
+    )
     output = give_back(output, keep(asks, seen, torch.nan))
-    rest, lost = rest_of_tokens(rest_v, lost, causal=False), lost.any(dim=-1, keepdim=True)
-    V_tilde = give_back(memory.V_tilde, rest_V_tilde + rest)
-    Z = give_back(memory.Z, torch.where(lost, torch.nan, rest_Z))
+    V_tilde = give_back(after.V_tilde, rest_V_tilde + rest_of_tokens(rest_v, lost, causal=False))
+    Z = give_back(after.Z, torch.where(lost.any(dim=-1, keepdim=True), torch.nan, rest_Z))
     return output, V_tilde, Z
+
+
+def responsibilities(x, mixture):
+    """Return the softmax of the scores, Eqs. (3) and (16)."""
+    return torch.softmax(mixture.log_prior[..., None, :] + log_density(x, mixture), dim=-1)
 
 
 def compute_dtype(*tensors):

@@ -35,6 +35,8 @@ def give_back(result, rest):
     Backwards, a gradient of 0 stays 0 there, and any other becomes NaN: what a loss leaves out sends nothing back, and
     what it takes in is seen to be wrong.
     """
+    if not result.requires_grad:
+        return torch.where(torch.isfinite(rest), result, rest)
     function = _GiveBack if torch.compiler.is_compiling() else _GiveBackBothWays
     return function.apply(result, rest.expand(result.shape))
 

@@ -41,36 +41,41 @@ def choose_form(mu, variance, log_prior, dtype):
     arguments = mu, variance, log_prior
     if mu.device.type != "cpu" or mu.numel() == 0:
         return Expanded.of(*arguments, dtype)
-    size = spread(mu, variance)
-    if size <= LARGEST_SPREAD[dtype]:
-        return Expanded.of(*arguments, dtype)
+    equal = bool((variance == variance[..., :1, :]).all())
+    for centred in (False, True):
+        size = spread(mu, variance, centred)
+        if size <= LARGEST_SPREAD[dtype]:
+            return Expanded.of(*arguments, dtype, centred, equal)
     if dtype == torch.float32 and size <= LARGEST_SPREAD_OF_FLOAT32_IN_FLOAT64:
-        return Expanded.of(*arguments, torch.float64)
+        return Expanded.of(*arguments, torch.float64, equal=equal)
     return Differences.of(*arguments, torch.float64)
 
 
-def spread(mu, variance):
+def spread(mu, variance, centred):
     r"""Return :math:`\max_k \sum_m (\mu_{k,m} - c_m)^2 / \sigma^2_{k,m}`, the squared distance of a mean to the centre."""
     mu, variance = mu.double(), variance.double()
-    return float(((mu - mu.mean(-2, keepdim=True)) ** 2 / variance).sum(-1).max())
+    mu = mu - mu.mean(-2, keepdim=True) if centred else mu
+    return float((mu**2 / variance).sum(-1).max())
 
 
 @dataclass
 class Form:
     """A mixture per group, and the gradients of it that the blocks of a backward pass add up."""
 
-    mu: torch.Tensor  # (G, K, d_r)
+    mu: torch.Tensor  # (G, K, d_r), from the centre
     precision: torch.Tensor  # (G, K, d_r), 1 / σ²
-    weights: torch.Tensor  # see the subclasses
-    centre: torch.Tensor  # (G, 1, d_r), subtracted from means and tokens
+    centre: torch.Tensor | None  # (G, 1, d_r), subtracted from means and tokens; None for 0
     offset: torch.Tensor  # (G, 1, K), the part of the scores that no token changes
-    first: torch.Tensor  # (G, width, K), sums over tokens that give the gradients
-    second: torch.Tensor  # (G, K, d_r)
-    total: torch.Tensor  # (G, 1, K), the sum of δ over tokens
+    by_square: torch.Tensor | None  # (G, d_r, K), what multiplies x̃² in the scores; None for 0
+    by_linear: torch.Tensor  # (G, d_r, K), what multiplies x̃
+    squares: torch.Tensor  # (G, d_r, K), the sum of x̃² δ over tokens
+    linear: torch.Tensor  # (G, d_r, K), the sum of x̃ δ
+    total: torch.Tensor  # (G, 1, K), the sum of δ
 
     def part(self, groups):
         """Return the same for some of the groups; what it adds up is added here."""
-        return type(self)(*(getattr(self, field.name)[groups] for field in fields(self)))
+        values = (getattr(self, field.name) for field in fields(self))
+        return type(self)(*(value if value is None else value[groups] for value in values))
 
 
 class Expanded(Form):
@@ -85,46 +90,59 @@ class Expanded(Form):
     """
 
     @classmethod
-    def of(cls, mu, variance, log_prior, dtype):
-        """Prepare the weights and the offset of a mixture."""
+    def of(cls, mu, variance, log_prior, dtype, centred=True, equal=False):
+        """Prepare the weights and the offset of a mixture; `equal` says that all components have one covariance."""
         mu, variance, log_prior = mu.to(dtype), variance.to(dtype), log_prior.to(dtype)
-        centre = mu.mean(-2, keepdim=True)
-        mu = mu - centre
+        centre = mu.mean(-2, keepdim=True) if centred else None
+        mu = mu - centre if centred else mu
         precision = variance.reciprocal()
         least = precision.amin(-2, keepdim=True)
-        weights = torch.cat([(least - precision) / 2, precision * mu], dim=-1).mT.contiguous()
         terms = torch.log(precision / least) - precision * mu * mu
         offset = (log_prior + terms.sum(-1) / 2)[:, None]
-        sums = torch.zeros_like(weights), torch.zeros_like(mu), torch.zeros_like(offset)
-        return cls(mu, precision, weights, centre, offset, *sums)
+        by_square = None if equal else ((least - precision) / 2).mT.contiguous()
+        by_linear = (precision * mu).mT.contiguous()
+        sums = torch.zeros_like(by_linear), torch.zeros_like(by_linear), torch.zeros_like(offset)
+        return cls(mu, precision, centre, offset, by_square, by_linear, *sums)
 
     def features(self, x, room, name):
-        """Return (x̃², x̃) of tokens (g, s, t, d_r)."""
-        d_r = x.shape[-1]
-        phi = room(f"{name} features", *x.shape[:-1], 2 * d_r, dtype=self.mu.dtype)
-        squares, linear = phi[..., :d_r], phi[..., d_r:]
-        torch.sub(x, self.centre[:, None], out=linear)
-        torch.mul(linear, linear, out=squares)
-        return phi
+        """Return x̃² (None where no score needs it) and x̃ of tokens (g, s, t, d_r)."""
+        if self.centre is None and x.dtype == self.mu.dtype and x.shape[1] == 1:
+            linear = x
+        else:
+            linear = room(f"{name} features", *x.shape, dtype=self.mu.dtype)
+            linear.copy_(x) if self.centre is None else torch.sub(x, self.centre[:, None], out=linear)
+        return None if self.by_square is None else self.squared(linear, room, name), linear
 
-    def scores(self, phi, out):
+    def squared(self, linear, room, name):
+        """Return x̃²."""
+        return torch.mul(linear, linear, out=room(f"{name} squares", *linear.shape, dtype=linear.dtype))
+
+    def scores(self, features, out):
         """Write the scores of tokens with the given features into `out` (g, s, t, K)."""
-        torch.baddbmm(self.offset, rows(phi), self.weights, out=rows(out))
+        squares, linear = features
+        out = rows(out)
+        torch.baddbmm(self.offset, rows(linear), self.by_linear, out=out)
+        if squares is not None:
+            out.baddbmm_(rows(squares), self.by_square)
 
-    def backward(self, phi, delta, room):
+    def backward(self, features, delta, room):
         """Add what δ (g, s, t, K) gives to the mixture, and return the gradient of the tokens."""
-        self.first.baddbmm_(rows(phi).mT, rows(delta))
+        squares, linear = features
+        squares = self.squared(linear, room, "delta") if squares is None else squares
+        self.squares.baddbmm_(rows(squares).mT, rows(delta))
+        self.linear.baddbmm_(rows(linear).mT, rows(delta))
         self.total += rows(delta).sum(-2, keepdim=True)
-        by_phi = room("by features", *phi.shape, dtype=phi.dtype)
-        torch.bmm(rows(delta), self.weights.mT, out=rows(by_phi))
-        d_r = phi.shape[-1] // 2
-        squares, linear = by_phi[..., :d_r], by_phi[..., d_r:]
-        return linear.addcmul_(squares, phi[..., d_r:], value=2)
+        by_x = room("by x", *linear.shape, dtype=delta.dtype)
+        torch.bmm(rows(delta), self.by_linear.mT, out=rows(by_x))
+        if self.by_square is not None:
+            by_squares = room("by squares", *linear.shape, dtype=delta.dtype)
+            torch.bmm(rows(delta), self.by_square.mT, out=rows(by_squares))
+            by_x.addcmul_(by_squares, linear, value=2)
+        return by_x
 
     def gradients(self):
         """Return the gradients of mu, variance and log_prior from the sums so far."""
-        squares, linear = self.first.mT.chunk(2, dim=-1)
-        total = self.total.mT
+        squares, linear, total = self.squares.mT, self.linear.mT, self.total.mT
         by_mu = self.precision * (linear - self.mu * total)
         distances = squares - self.mu * (2 * linear - self.mu * total)
         return by_mu, self.precision * (self.precision * distances - total) / 2, self.total[:, 0]
@@ -140,53 +158,56 @@ class Differences(Form):
         precision = variance.reciprocal()
         least = precision.amin(-2, keepdim=True)
         offset = (log_prior + torch.log(precision / least).sum(-1) / 2)[:, None]
-        sums = torch.zeros_like(mu), torch.zeros_like(mu), torch.zeros_like(offset)
-        return cls(mu, precision, precision.sqrt(), torch.zeros_like(mu[:, :1]), offset, *sums)
+        scale = precision.sqrt().mT
+        sums = torch.zeros_like(scale), torch.zeros_like(scale), torch.zeros_like(offset)
+        return cls(mu, precision, None, offset, None, scale, *sums)
 
     def features(self, x, room, name):
         """Return the tokens themselves, in the precision of the scores."""
-        return room(f"{name} features", *x.shape, dtype=self.mu.dtype).copy_(x)
+        return None, room(f"{name} features", *x.shape, dtype=self.mu.dtype).copy_(x)
 
     def distances(self, x, m):
         """Return (x − μ) / σ in coordinate m, (g, s, t, K)."""
-        return (x[..., m, None] - self.mu[:, None, None, :, m]).mul_(self.weights[:, None, None, :, m])
+        return (x[..., m, None] - self.mu[:, None, None, :, m]) * self.by_linear[:, m, None, None]
 
-    def scores(self, x, out):
+    def scores(self, features, out):
         """Write the scores of tokens into `out` (g, s, t, K)."""
+        _, x = features
         out.copy_(self.offset[:, None])
         for m in range(x.shape[-1]):
             distance = self.distances(x, m)
             out.addcmul_(distance, distance, value=-0.5)
 
-    def backward(self, x, delta, room):
+    def backward(self, features, delta, room):
         """Add what δ (g, s, t, K) gives to the mixture, and return the gradient of the tokens."""
-        by_x = room("by features", *x.shape, dtype=x.dtype)
+        _, x = features
+        by_x = room("by x", *x.shape, dtype=delta.dtype)
         self.total += rows(delta).sum(-2, keepdim=True)
         for m in range(x.shape[-1]):
             distance = self.distances(x, m).masked_fill_(delta == 0, 0)  # one that overflows belongs to a δ of 0
             pull = delta * distance
-            self.second[..., m] += torch.sum(pull * distance, dim=(1, 2))
-            pull *= self.weights[:, None, None, :, m]
-            self.first[..., m] += pull.sum(dim=(1, 2))
+            self.squares[:, m] += (pull * distance).sum((1, 2))
+            pull *= self.by_linear[:, m, None, None]
+            self.linear[:, m] += pull.sum((1, 2))
             torch.sum(pull, dim=-1, out=by_x[..., m])
         return by_x.neg_()
 
     def gradients(self):
         """Return the gradients of mu, variance and log_prior from the sums so far."""
-        by_variance = self.precision * (self.second - self.total.mT) / 2
-        return self.first, by_variance, self.total[:, 0]
+        by_variance = self.precision * (self.squares.mT - self.total.mT) / 2
+        return self.linear.mT, by_variance, self.total[:, 0]
 
 
 def responsibilities(form, x, room, name):
     """Return the features and the responsibilities of tokens (g, s, t, d_r), Eq. (3)."""
-    phi = form.features(x, room, name)
+    features = form.features(x, room, name)
     gamma = room(name, *x.shape[:-1], form.mu.shape[-2])
-    if phi.dtype == gamma.dtype:
-        form.scores(phi, gamma)
-        return phi, torch.softmax(gamma, dim=-1, out=gamma)
-    scores = room("scores", *gamma.shape, dtype=phi.dtype)
-    form.scores(phi, scores)
-    return phi, gamma.copy_(torch.softmax(scores, dim=-1, out=scores))
+    if form.mu.dtype == gamma.dtype:
+        form.scores(features, gamma)
+        return features, torch.softmax(gamma, dim=-1, out=gamma)
+    scores = room("scores", *gamma.shape, dtype=form.mu.dtype)
+    form.scores(features, scores)
+    return features, gamma.copy_(torch.softmax(scores, dim=-1, out=scores))
 
 
 def rows(tokens):

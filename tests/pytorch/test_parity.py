@@ -1,5 +1,7 @@
 """Every implementation equals the reference: any shape, mask and mode, any way to broadcast, any split in pieces."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -151,7 +153,7 @@ def test_pieces_of_a_sequence_give_the_outputs_and_gradients_of_the_whole(implem
     tensors = leaves(arrays)
     q, k, v, *parameters = tensors
     state, outputs = None, []
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in pairwise(cuts):
         piece = [x[..., start:stop, :] for x in (q, k, v)]
         own_mask = as_mask(mask if mask is None else mask[..., start:stop])
         options = {"causal": True, "state": state, "return_state": True, "implementation": implementation}

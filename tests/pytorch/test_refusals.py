@@ -143,7 +143,7 @@ def test_memory_must_hold_tensors_that_fit():
 
 @pytest.mark.parametrize("shape", [(0, 3), (4, 0)], ids=str)
 def test_mixture_of_nothing_is_refused(shape):
-    with pytest.raises(ValueError, match="^mu must have at least one component and one dimension, got shape"):
+    with pytest.raises(ValueError, match=r"^mu must have at least one component and one dimension, got shape"):
         gmt.GaussianMixture(torch.ones(shape), torch.ones(shape), torch.ones(shape[0]))
 
 
@@ -153,7 +153,7 @@ def test_masks_that_are_not_boolean_are_refused(function, dtype):
     message = rf"^key_mask must be boolean \(True: this key takes part\), got dtype {dtype}$"
     with pytest.raises(TypeError, match=message):
         call(function, key_mask=torch.ones(6, dtype=dtype))
-    with pytest.raises(TypeError, match="^key_mask must be a tensor, got ndarray"):
+    with pytest.raises(TypeError, match=r"^key_mask must be a tensor, got ndarray"):
         call(function, key_mask=np.ones(6, bool))
 
 
@@ -180,7 +180,7 @@ def test_eps_that_is_no_size_is_refused(function, eps):
 )
 @pytest.mark.parametrize("causal", [1, None, "yes"])
 def test_causal_must_be_true_or_false(function, causal):
-    with pytest.raises(TypeError, match="^causal must be True or False, got "):
+    with pytest.raises(TypeError, match=r"^causal must be True or False, got "):
         call(function, causal=causal)
 
 
@@ -206,7 +206,7 @@ def test_implementation_that_cannot_serve_says_why():
 
 @pytest.mark.parametrize("return_state", [1, None, "yes"])
 def test_return_state_must_be_true_or_false(return_state):
-    with pytest.raises(TypeError, match="^return_state must be True or False, got "):
+    with pytest.raises(TypeError, match=r"^return_state must be True or False, got "):
         call("gaussian_mixture_attention", return_state=return_state)
 
 
@@ -225,5 +225,5 @@ def test_arguments_that_do_not_fit_the_signature_name_the_function():
 def test_memory_selects_by_a_list_of_positions_alone(index):
     with pytest.raises((TypeError, ValueError), match=r"^index must (be|have) "):
         MEMORY.select(index)
-    with pytest.raises(ValueError, match="^the memory must have a batch axis, got V_tilde of shape"):
+    with pytest.raises(ValueError, match=r"^the memory must have a batch axis, got V_tilde of shape"):
         gmt.Memory(MEMORY.V_tilde[0], MEMORY.Z[0]).select(torch.tensor([0]))

@@ -1,0 +1,238 @@
+"""The blocked form is the reference: outputs and gradients, at every block boundary, for every shape."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gma_ref
+from gma_ref.pytorch import blocked_pieces
+from tests.examples import every_case, key_mask_of
+from tests.pytorch.blocked_examples import (
+    NAMES,
+    attend,
+    draw_mask,
+    draw_problem,
+    gradients,
+    make_blocks_small,
+    reference,
+    tensors,
+)
+
+both_modes = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
+SMALL = [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 24, 25]
+LARGE = [1, 63, 64, 65, 127, 511, 512, 513, 1025]
+
+
+def assert_is_the_reference(arrays, upstream, **options):
+    """Compare output and gradients, the latter relative to the largest of each kind."""
+    output = attend(*tensors(arrays), **options)[0].numpy()
+    assert_allclose(output, reference(arrays, **options), rtol=1e-10, atol=1e-12)
+    expected = gma_ref.gaussian_mixture_attention_vjp(*arrays, upstream, **options)
+    for name, found in gradients(arrays, upstream, **options).items():
+        size = np.abs(expected[name]).max(initial=1e-6)
+        assert_allclose(found, expected[name], rtol=1e-9, atol=1e-9 * size, err_msg=name)
+
+
+@both_modes
+@pytest.mark.parametrize("masked", [False, True], ids=["", "masked"])
+@pytest.mark.parametrize("N", SMALL)
+def test_outputs_and_gradients_at_every_boundary_of_small_blocks(monkeypatch, N, masked, causal):
+    make_blocks_small(monkeypatch)
+    arrays, upstream = draw_problem(N=N, K=3, batch=(2, 3), heads=(3,))
+    mask = draw_mask((2, 3, N)) if masked else None
+    assert_is_the_reference(arrays, upstream, causal=causal, key_mask=mask)
+
+
+@both_modes
+@pytest.mark.parametrize("N", LARGE)
+def test_outputs_and_gradients_at_the_boundaries_of_real_blocks(N, causal):
+    arrays, upstream = draw_problem(N=N, batch=())
+    assert_is_the_reference(arrays, upstream, causal=causal)
+
+
+@both_modes
+@pytest.mark.parametrize(("K", "d_r", "d_v"), [(1, 3, 5), (2, 1, 1), (3, 7, 2), (17, 2, 9), (24, 5, 3)])
+def test_any_number_of_components_and_any_widths(monkeypatch, K, d_r, d_v, causal):
+    make_blocks_small(monkeypatch)
+    arrays, upstream = draw_problem(N=57, K=K, d_r=d_r, d_v=d_v)
+    assert_is_the_reference(arrays, upstream, causal=causal)
+
+
+@pytest.mark.parametrize(("N", "N_k"), [(1, 30), (30, 1), (9, 0), (0, 9), (13, 21)])
+def test_queries_and_keys_of_different_number(monkeypatch, N, N_k):
+    make_blocks_small(monkeypatch)
+    assert_is_the_reference(*draw_problem(N=N, N_k=N_k))
+
+
+@both_modes
+def test_a_row_that_no_key_reaches_is_0_with_zero_gradient(causal):
+    arrays, upstream = draw_problem(N=9)
+    mask = np.arange(9) > 4
+    found = gradients(arrays, upstream, causal=causal, eps=0.0, key_mask=mask)
+    assert all(np.isfinite(gradient).all() for gradient in found.values())
+    if causal:
+        assert_array_equal(attend(*tensors(arrays), causal=True, eps=0.0, key_mask=mask)[0][:, :5], 0)
+        assert_array_equal(found["q"][:, :5], 0)
+    assert_is_the_reference(arrays, upstream, causal=causal, eps=0.0, key_mask=mask)
+    for gradient in gradients(arrays, upstream, causal=causal, eps=0.0, key_mask=np.zeros(9, bool)).values():
+        assert_array_equal(gradient, 0)
+
+
+@every_case
+def test_exact_cases_forwards(case):
+    given = case.inputs
+    arrays = [given.q, given.k, given.v, given.mu, given.omega, given.alpha]
+    options = {"eps": given.eps, "eps_sigma": given.eps_sigma, "key_mask": key_mask_of(case)}
+    for mode in ("bidirectional", "causal"):
+        if hasattr(case, mode):
+            output = attend(*tensors(arrays), causal=mode == "causal", **options)[0]
+            assert_allclose(output, getattr(case, mode).output, rtol=1e-10, atol=1e-10)
+
+
+@every_case
+@both_modes
+def test_exact_cases_backwards(case, causal):
+    given = case.inputs
+    if causal and not hasattr(case, "causal"):
+        pytest.skip("queries and keys are not the same tokens")
+    arrays = [given.q, given.k, given.v, given.mu, given.omega, given.alpha]
+    options = {"causal": causal, "eps": given.eps, "eps_sigma": given.eps_sigma, "key_mask": key_mask_of(case)}
+    upstream = np.random.default_rng(0).normal(size=reference(arrays, **options).shape)
+    expected = gma_ref.gaussian_mixture_attention_vjp(*arrays, upstream, **options)
+    for name, found in gradients(arrays, upstream, **options).items():
+        assert_allclose(found, expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+SHAPES = {  # leading axes of q, k, v, mixture, mask
+    "one mixture": ((2, 3), (2, 3), (2, 3), (), (2, 3)),
+    "one mixture per head": ((2, 3), (2, 3), (2, 3), (3,), (2, 1)),
+    "one mixture per batch": ((2, 3), (2, 3), (2, 3), (2, 1), (1, 3)),
+    "one mixture each": ((2, 3), (2, 3), (2, 3), (2, 3), (2, 3)),
+    "no leading axes": ((), (), (), (), ()),
+    "several mixtures, one sequence": ((), (), (), (4,), ()),
+    "keys shared by heads": ((2, 3), (2, 1), (2, 1), (3,), (2, 1)),
+    "queries shared": ((1, 3), (2, 3), (2, 3), (1, 3), (2, 3)),
+    "values alone have an axis": ((), (), (2,), (), ()),
+    "three leading axes": ((2, 1, 3), (2, 2, 3), (2, 1), (2, 1, 3), (2, 2, 3)),
+    "empty batch": ((0, 3), (0, 3), (0, 3), (3,), (0, 3)),
+}
+
+
+@both_modes
+@pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES.keys())
+def test_leading_axes_broadcast_and_gradients_are_summed_over_them(monkeypatch, shapes, causal):
+    make_blocks_small(monkeypatch)
+    rng = np.random.default_rng(0)
+    widths = ((11, 3), (11, 3), (11, 5))
+    arrays = [rng.normal(size=(*lead, *width)) for lead, width in zip(shapes[:3], widths, strict=True)]
+    arrays += [rng.normal(size=(*shapes[3], *own)) for own in ((4, 3), (4, 3), (4,))]
+    mask = draw_mask((*shapes[4], 11))
+    output = reference(arrays, causal=causal, key_mask=mask)
+    assert attend(*tensors(arrays), causal=causal, key_mask=mask)[0].shape == output.shape
+    assert_is_the_reference(arrays, rng.normal(size=output.shape), causal=causal, key_mask=mask)
+
+
+@both_modes
+def test_the_three_arrays_of_a_mixture_may_have_different_leading_axes(causal):
+    arrays, upstream = draw_problem(N=7, batch=(2, 3), heads=(3,))
+    arrays[4], arrays[5] = arrays[4][0], arrays[5][:, :]
+    arrays[5] = np.stack([arrays[5], arrays[5][::-1]])  # a prior per batch and head
+    assert_is_the_reference(arrays, upstream, causal=causal)
+
+
+@both_modes
+@pytest.mark.parametrize("N", [3, 16, 21])
+def test_outputs_in_other_memory_orders_and_of_other_strides(monkeypatch, N, causal):
+    make_blocks_small(monkeypatch)
+    arrays, upstream = draw_problem(N=N)
+    plain = tensors(arrays, requires_grad=True)
+    odd = []
+    for n, tensor in enumerate(plain):
+        detached = tensor.detach()
+        wide = torch.zeros(*tensor.shape[:-1], 2 * tensor.shape[-1], dtype=tensor.dtype)
+        wide[..., ::2] = detached
+        strided = detached.mT.contiguous().mT if n % 2 and tensor.ndim > 1 else wide[..., ::2]
+        assert not strided.is_contiguous()
+        odd.append(strided.requires_grad_())
+    upstream = torch.tensor(upstream)
+    expected, found = (attend(*given, causal=causal)[0] for given in (plain, odd))
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
+    for g in (upstream.mT.contiguous().mT, torch.stack([upstream, upstream], -1)[..., 0], upstream.contiguous()):
+        a, b = (torch.autograd.grad(o, t, g, retain_graph=True) for o, t in ((expected, plain), (found, odd)))
+        for one, other in zip(a, b, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13)
+    ones = torch.autograd.grad(found.sum(), odd)  # an upstream gradient expanded from one number
+    for one, other in zip(ones, torch.autograd.grad(expected, plain, torch.ones_like(expected)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13)
+
+
+@both_modes
+def test_output_is_contiguous_for_batch_and_heads(causal):
+    arrays, _ = draw_problem(batch=(2, 3), heads=(3,))
+    assert attend(*tensors(arrays), causal=causal)[0].is_contiguous()
+
+
+@both_modes
+def test_arguments_stay_as_they_are(causal):
+    arrays, upstream = draw_problem(N=9)
+    mask, state = torch.tensor(draw_mask(9)), tensors([np.ones((2, 4, 5)), np.ones((2, 4))])
+    given = tensors(arrays, requires_grad=True)
+    before = [t.detach().clone() for t in (*given, mask, *state)]
+    output = attend(*given, causal=causal, key_mask=mask, state=state)[0]
+    output.backward(torch.tensor(upstream))
+    for tensor, was in zip((*given, mask, *state), before, strict=True):
+        assert torch.equal(tensor.detach(), was)
+
+
+@both_modes
+def test_no_result_holds_what_memory_held_before(monkeypatch, causal):
+    make_blocks_small(monkeypatch)
+    call = blocked_pieces.Room.__call__
+    monkeypatch.setattr(blocked_pieces.Room, "__call__", lambda *a, **o: call(*a, **o).fill_(torch.nan))
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.utils.deterministic.fill_uninitialized_memory
+        assert torch.empty(3).isnan().all()
+        arrays, upstream = draw_problem(N=21, batch=(3, 2), heads=(2,))
+        mask = draw_mask((3, 2, 21))
+        assert_is_the_reference(arrays, upstream, causal=causal, key_mask=mask)
+        for result in attend(*tensors(arrays), causal=causal, key_mask=mask):
+            assert result.isfinite().all()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("N", [0, 1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1025])
+@pytest.mark.parametrize("K", [1, 64, 300])
+@both_modes
+def test_pieces_cover_each_token_once_and_memories_have_room(N, K, causal):
+    found = blocked_pieces.pieces(N, K, causal)
+    assert [t for i, j, _ in found for t in range(i, j)] == list(range(N))
+    if causal:
+        assert all((j - i) % chunk == 0 for i, j, chunk in found)
+        assert len(found) <= blocked_pieces.num_pieces(N, K, causal)
+
+
+def test_one_head_alone_is_that_head():
+    for H, N in ((5, 3), (4, 4)):
+        arrays, _ = draw_problem(N=N, batch=(2, H), heads=(H,))
+        for causal in (False, True):
+            output = attend(*tensors(arrays), causal=causal)[0]
+            for h in range(H):
+                alone = [a[:, h] for a in arrays[:3]] + [a[h] for a in arrays[3:]]
+                torch.testing.assert_close(output[:, h], attend(*tensors(alone), causal=causal)[0])
+
+
+@both_modes
+def test_without_variation_of_the_values_nothing_but_they_has_a_gradient(causal):
+    arrays, _ = draw_problem(N=40)
+    arrays[2][:] = 1
+    upstream = np.ones((2, 40, 5))
+    for name, gradient in gradients(arrays, upstream, causal=causal, eps=1e-12).items():
+        assert name == "v" or np.abs(gradient).max() < 1e-10
+
+
+def test_names_are_those_of_the_reference():
+    arrays, upstream = draw_problem()
+    assert set(NAMES) == set(gma_ref.gaussian_mixture_attention_vjp(*arrays, upstream))
