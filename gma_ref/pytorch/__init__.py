@@ -7,16 +7,21 @@ from .attention import (
     project,
     scaled_dot_product_attention,
 )
+from .layer import GaussianMixtureAttention
+from .learned_mixture import LearnedGaussianMixture, mixture_parameters
 from .memory import Memory, prefix_memory, read_memory, slot_means, update_memory, write_memory
 from .mixture import GaussianMixture, log_density, responsibilities, scores
 
 __all__ = [
     "GaussianMixture",
+    "GaussianMixtureAttention",
+    "LearnedGaussianMixture",
     "Memory",
     "affinity",
     "attention_weights",
     "gaussian_mixture_attention",
     "log_density",
+    "mixture_parameters",
     "prefix_memory",
     "project",
     "read_memory",
