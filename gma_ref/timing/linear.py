@@ -78,7 +78,8 @@ def orthogonal_directions(count, width, generator):
         Each row by itself is a standard normal vector.
     """
     blocks = -(-count // width)
-    rotations = torch.linalg.qr(torch.randn(blocks, width, width, generator=generator))[0]
+    q, r = torch.linalg.qr(torch.randn(blocks, width, width, generator=generator))
+    rotations = q * r.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]  # else not every direction is equally likely
     lengths = torch.randn(count, width, generator=generator).norm(dim=-1, keepdim=True)
     return lengths * rotations.flatten(0, 1)[:count]
 
