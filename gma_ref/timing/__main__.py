@@ -9,7 +9,7 @@ import torch
 
 from gma_ref._provenance import provenance, usable_processors
 
-from .bench import Bench, Settings
+from .bench import Bench, Settings, all_methods
 from .load import BusyError, Watch, require_quiet, watch_for
 from .record import write
 from .report import target_line, times_table
@@ -44,7 +44,7 @@ def _run(given, settings):
         require_quiet(before, "before the first measurement")
     noted = before.others()
     watch = Watch()
-    bench = Bench(settings, progress=sys.stderr.isatty())
+    bench = Bench(settings, all_methods(), progress=sys.stderr.isatty())
     record = measure(bench, given.only)
     if given.refuse_busy:
         require_quiet(watch, "during the measurements")

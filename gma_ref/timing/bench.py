@@ -87,15 +87,14 @@ class Bench:
     Parameters
     ----------
     settings : Settings
-    methods : dict of str to Method, optional
-        By name; by default all of them.
+    methods : dict of str to Method
+        By name, as `all_methods` gives them.
     progress : bool
         Show a progress bar.
     """
 
-    def __init__(self, settings, methods=None, progress=False):
-        self.settings, self.progress = settings, progress
-        self.methods = all_methods() if methods is None else methods
+    def __init__(self, settings, methods, progress=False):
+        self.settings, self.methods, self.progress = settings, methods, progress
         self.checks, self.times, self.memory, self.skipped, self.wrong = [], [], [], [], []
         self._gradients_checked = set()
         self._slow = {}

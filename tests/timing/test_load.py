@@ -20,7 +20,9 @@ class Counters:
         return self.readings.pop(0)
 
 
-@pytest.mark.parametrize(("machine", "own", "others"), [(10.0, 0.0, 1.0), (10.0, 10.0, 0.0), (15.0, 10.0, 0.5), (3.0, 3.1, 0)])
+@pytest.mark.parametrize(
+    ("machine", "own", "others"), [(10.0, 0.0, 1.0), (10.0, 10.0, 0.0), (15.0, 10.0, 0.5), (3.0, 3.1, 0)]
+)
 def test_only_what_others_use_counts(monkeypatch, machine, own, others):
     monkeypatch.setattr(load, "_counters", Counters((100.0, 50.0, 7.0), (110.0, 50.0 + machine, 7.0 + own)))
     assert Watch().others() == pytest.approx(others)
