@@ -140,7 +140,6 @@ def _sample(call, calls, synchronise, clock):
 def _no_collection():
     """Keep Python's collector of cycles from running inside a sample."""
     was_enabled = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield

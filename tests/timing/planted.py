@@ -1,10 +1,8 @@
-"""Calls whose time or memory is known beforehand, for the tests of the harness; a fresh process imports them by name."""
+"""Calls whose time or memory is known beforehand; a fresh process imports them by name."""
 
 import dataclasses
 
 import numpy as np
-
-from gma_ref.timing.bench import all_methods
 
 MEGABYTE = 2**20
 
@@ -56,6 +54,8 @@ class Clock:
 
 def spoilt(name, spoil):
     """Return a method whose outputs, and through them its gradients, are not what they should be."""
+    from gma_ref.timing.bench import all_methods  # needs PyTorch, which a fresh process for an array does without
+
     method = all_methods()[name]
 
     def prepare(inputs, causal, training):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gma_ref.timing import read, select
+from gma_ref.timing import PeakMemory, read, select
 from gma_ref.timing import __main__ as program
 from gma_ref.timing.bench import all_methods
 from gma_ref.timing.targets import TARGETS
@@ -35,9 +35,10 @@ def run(folder, *arguments):
     return program.main([*options, *arguments])
 
 
-def test_run_prints_every_row_and_writes_what_can_be_read(tmp_path, few_methods, capsys):
+def test_run_prints_every_row_and_writes_what_can_be_read(tmp_path, few_methods, monkeypatch, capsys):
+    monkeypatch.setattr("gma_ref.timing.bench.peak_memory", lambda *_, **__: PeakMemory(10**6, 10**5))
     threads = torch.get_num_threads()
-    assert run(tmp_path, "--shrink", "128", "--only", "targets", "times") == 0
+    assert run(tmp_path, "--shrink", "128", "--only", "targets", "times", "memory") == 0
     assert torch.get_num_threads() == threads
     printed = capsys.readouterr().out
     (path,) = tmp_path.iterdir()
@@ -50,6 +51,7 @@ def test_run_prints_every_row_and_writes_what_can_be_read(tmp_path, few_methods,
     assert {entry["method"] for entry in record["times"]} == set(few_methods)
     assert (record["settings"]["threads"], record["settings"]["shrink"]) == (1, 128)
     assert record["provenance"]["versions"]["torch"] == torch.__version__
+    assert len(select(record["memory"], over=900_000)) >= 3
     assert len(select(record["times"], method="elu", tokens=4, training=True)) == 2
     assert {entry["variant"] for entry in select(record["times"], method="sdpa")} <= {"default", "math"}
     # what was timed was checked: the call itself, and where there are gradients, these

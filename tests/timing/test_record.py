@@ -1,4 +1,4 @@
-"""Files of measurements: valid, the same after a round trip, never half written, and refused when they are not valid."""
+"""Files of measurements: valid, the same after a round trip, never half written, refused when they are not valid."""
 
 import json
 import re
