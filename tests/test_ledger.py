@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gma_ref import reference
+from gma_ref import pytorch, reference
 from gma_ref.equations import EQUATIONS
 from gma_ref.proofs import claim, claims
 
@@ -143,6 +143,19 @@ def test_public_functions_say_their_source_and_stand_in_the_ledger(name):
         assert rows
         for row in rows:
             assert row.status == "ours" or f"({row.label})" in inspect.getdoc(function), row.label
+
+
+@pytest.mark.parametrize("name", sorted(set(pytorch.__all__) & set(reference.__all__) - set(WITHOUT_A_ROW)))
+def test_functions_of_both_rooms_stand_side_by_side(name):
+    function, own = getattr(pytorch, name), getattr(reference, name)
+    rows = [row for row in EQUATIONS if pkgutil.resolve_name(row.function) is own]
+    assert rows
+    assert [row.label for row in rows if not row.pytorch or pkgutil.resolve_name(row.pytorch) is not function] == []
+
+
+@pytest.mark.parametrize("name", pytorch.__all__)
+def test_public_names_of_the_pytorch_room_say_their_source(name):
+    assert "Source: " in " ".join(inspect.getdoc(getattr(pytorch, name)).split()) + " "
 
 
 def test_names_without_a_row_have_none():

@@ -217,8 +217,7 @@ def gaussian_mixture_attention(
         Return also the memory after all keys, to continue from.
     implementation : {"auto", "naive", "blocked"}
         ``"naive"`` is the equations as they are written, and causally makes a tensor of N·K·d_v numbers; it has
-        derivatives of any order. ``"blocked"`` makes nothing of size N·K that lasts. ``"auto"`` chooses by shapes,
-        dtypes and device.
+        derivatives of any order. ``"blocked"`` keeps nothing of size N·K. ``"auto"`` chooses by shapes and device.
 
     Returns
     -------
@@ -240,7 +239,7 @@ def gaussian_mixture_attention(
     later positions alone. A query whose upstream gradient is 0 sends nothing backwards, whatever it holds. Autocast has
     no effect inside. Source: Huang & Raza (2026), Eqs. (7) and (8b).
     """
-    attend = choose(implementation)
+    attend = choose(implementation, q, k, v, mixture.num_components)
     parameters = mixture.mu, mixture.variance, mixture.log_prior
     output, *memory = attend(q, k, v, *parameters, causal=causal, eps=eps, key_mask=key_mask, state=state)
     output = output.to(v.dtype)

@@ -8,9 +8,10 @@ from . import blocked_backward, blocked_forward
 from .grouping import Grouping, broadcast_leading
 
 SECOND_DERIVATIVE = (
-    "implementation='blocked' has first derivatives only: its backward pass is written by hand. "
-    "For second derivatives use implementation='naive'"
+    "implementation='blocked' has first derivatives only, since its backward pass is written by hand; "
+    "for second derivatives use implementation='naive'"
 )
+REVERSE_ONLY = "implementation='blocked' has no forward-mode derivative (jvp); use implementation='naive'"
 
 
 def blocked_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask=None, state=None):
@@ -40,7 +41,8 @@ def blocked_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask
     grouping = Grouping(batch, mixture_axes)
     q, k, v, key_mask, V_tilde, Z = (grouping.gather(*pair) for pair in tokens.values())
     mixture = (grouping.gather_mixture(*pair) for pair in mixture)
-    results = blocked_op(q, k, v, *mixture, key_mask, V_tilde, Z, causal, eps)
+    run = Blocked if torch.compiler.is_compiling() else BlockedInEagerMode
+    results = run.apply(q, k, v, *mixture, key_mask, V_tilde, Z, causal, eps)
     return tuple(grouping.scatter(result) for result in results[:3])
 
 
@@ -77,28 +79,80 @@ def _(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, *others):
     return blocked_backward.empty_gradients(q, k, v, mu, variance, log_prior, V_tilde, Z)
 
 
-def keep_for_backward(ctx, inputs, output):
-    """Save what the backward pass starts from: the arguments, the results, and a memory per block."""
-    *tensors, ctx.causal, ctx.eps = inputs
-    ctx.save_for_backward(*tensors, *output)
-    ctx.set_materialize_grads(False)
+def batched(operation):
+    """Return the rule by which `torch.vmap` runs a pass once for a whole batch: the batch becomes more groups."""
+
+    def rule(info, in_dims, *arguments):
+        def as_groups(argument, dim):
+            if not torch.is_tensor(argument):
+                return argument
+            argument = argument.movedim(dim, 0) if dim is not None else argument.expand(info.batch_size, *argument.shape)
+            return argument.flatten(0, 1)
+
+        results = operation(*(as_groups(*pair) for pair in zip(arguments, in_dims, strict=True)))
+        results = type(results)(result.unflatten(0, (info.batch_size, -1)) for result in results)
+        return results, type(results)(0 for _ in results)
+
+    return rule
 
 
-def backward_of_blocked(ctx, upstream, V_tilde_bar, Z_bar, *_):
-    """Call the backward pass, and leave out the gradients of what was not given."""
-    tensors, results = ctx.saved_tensors[:9], ctx.saved_tensors[9:]
-    if upstream is None:
-        upstream = torch.zeros_like(results[0])
-    gradients = blocked_backward_op(*tensors, ctx.causal, ctx.eps, *results, upstream, V_tilde_bar, Z_bar)
-    q, k, v, mu, variance, log_prior, V_tilde, Z = gradients
-    state = (None, None) if tensors[7] is None else (V_tilde, Z)
-    return q, k, v, mu, variance, log_prior, None, *state, None, None
+if hasattr(torch.library, "register_vmap"):  # since PyTorch 2.5; before, vmap runs the passes one by one
+    for operation in (blocked_op, blocked_backward_op):
+        torch.library.register_vmap(operation, batched(operation))
 
 
-def refuse_second_derivative(ctx, *_):
-    """Say that the backward pass has no backward pass."""
-    raise NotImplementedError(SECOND_DERIVATIVE)
+class Blocked(torch.autograd.Function):
+    """The forward pass, with a backward pass."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*arguments):
+        return blocked_op(*arguments)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        *tensors, ctx.causal, ctx.eps = inputs
+        ctx.save_for_backward(*tensors, *output)
+        ctx.mark_non_differentiable(*output[3:])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, upstream, V_tilde_bar, Z_bar, *_):
+        tensors, results = ctx.saved_tensors[:9], ctx.saved_tensors[9:]
+        if upstream is None:
+            upstream = torch.zeros_like(results[0])
+        run = blocked_backward_op if torch.compiler.is_compiling() else BlockedBackward.apply
+        *gradients, V_tilde, Z = run(*tensors, ctx.causal, ctx.eps, *results, upstream, V_tilde_bar, Z_bar)
+        state = (None, None) if tensors[7] is None else (V_tilde, Z)
+        return *gradients, None, *state, None, None
 
 
-blocked_op.register_autograd(backward_of_blocked, setup_context=keep_for_backward)
-blocked_backward_op.register_autograd(refuse_second_derivative)
+class BlockedBackward(torch.autograd.Function):
+    """The backward pass, which has none of its own."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*arguments):
+        return tuple(blocked_backward_op(*arguments))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise NotImplementedError(SECOND_DERIVATIVE)
+
+    @staticmethod
+    def jvp(ctx, *_):
+        raise NotImplementedError(SECOND_DERIVATIVE)
+
+
+class BlockedInEagerMode(Blocked):
+    """The same with a refusal of forward-mode derivatives in words of our own, which compilers do not read."""
+
+    @staticmethod
+    def jvp(ctx, *_):
+        raise NotImplementedError(REVERSE_ONLY)

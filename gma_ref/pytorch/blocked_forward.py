@@ -27,7 +27,7 @@ def empty_results(q, v, num_components, state, dtype, causal):
     output = v.new_empty(S, G, N, d_v).transpose(0, 1)  # in the order in which batch and heads usually come
     V_tilde, Z = (v.new_empty(G, S, *shape, dtype=memory) for shape in ((K, d_v), (K,)))
     reach = v.new_empty(G, S, N, dtype=dtype)
-    starts = v.new_empty(G, S, num_pieces(N, K, causal), K, d_v + 1, dtype=dtype)
+    starts = v.new_empty(G, S, num_pieces(N, K, causal), K, d_v + 1, dtype=dtype)  # the last may stay unused
     return output, V_tilde, Z, reach, starts
 
 
@@ -90,7 +90,9 @@ def forward_causal(form, q, k, v, mask, memory, eps, room, output, reach, starts
     """Read for each piece from the memory before it and from the keys within it, then go on."""
     K = memory.shape[-2]
     poison = None
-    for n, (i, j, chunk) in enumerate(pieces(k.shape[2], K, causal=True)):
+    divided = pieces(k.shape[2], K, causal=True)
+    starts[:, :, len(divided) :] = 0
+    for n, (i, j, chunk) in enumerate(divided):
         _, gamma_q = responsibilities(form, q[:, :, i:j], room, "gamma_q")
         gamma_k, values, lost = write_piece(form, k, v, mask, i, j, room)
         starts[:, :, n] = memory

@@ -15,7 +15,7 @@ class Grouping:
         self.batch = tuple(batch)
         self.groups = [axis for axis, size in enumerate(mixture_axes) if size != 1]
         self.sequences = [axis for axis, size in enumerate(mixture_axes) if size == 1]
-        self.sizes = tuple(math.prod(self.batch[axis] for axis in axes) for axes in (self.groups, self.sequences))
+        self.sizes = tuple(math.prod([self.batch[axis] for axis in axes]) for axes in (self.groups, self.sequences))
 
     def gather(self, tensor, trailing):
         """Return a tensor (..., *trailing axes) as (G, S, *trailing axes)."""

@@ -178,6 +178,10 @@ def mixture_parameters(model):
     frozenset of str
         As in ``model.named_parameters()``. Two groups for an optimiser are then
         ``[p for name, p in model.named_parameters() if name in names]`` and the others.
+
+    Notes
+    -----
+    Source: this book.
     """
     # a mixture that several layers share has a name in each; named_parameters() gives the first
     return frozenset(

@@ -237,6 +237,7 @@ def test_second_derivatives_of_the_blocked_form_are_refused(causal):
         torch.autograd.grad(sum(gradient.square().sum() for gradient in first), tensors)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # PyTorch's own doing
 @both_modes
 def test_functional_transforms_agree_with_autograd(causal):
     arrays, _ = draw_problem(N=4, batch=())
