@@ -239,7 +239,7 @@ def gaussian_mixture_attention(
     later positions alone. A query whose upstream gradient is 0 sends nothing backwards, whatever it holds. Autocast has
     no effect inside. Source: Huang & Raza (2026), Eqs. (7) and (8b).
     """
-    attend = choose(implementation, q, k, v, mixture.num_components)
+    attend = choose(implementation)
     parameters = mixture.mu, mixture.variance, mixture.log_prior
     output, *memory = attend(q, k, v, *parameters, causal=causal, eps=eps, key_mask=key_mask, state=state)
     output = output.to(v.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import blocked_backward, blocked_forward
-from .grouping import Grouping, broadcast_leading
+from .grouping import Grouping, broadcast, leading_axes
 
 SECOND_DERIVATIVE = (
     "implementation='blocked' has first derivatives only, since its backward pass is written by hand; "
@@ -36,9 +36,8 @@ def blocked_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask
     V_tilde, Z = (None, None) if state is None else state
     tokens = {"q": (q, 2), "k": (k, 2), "v": (v, 2), "mask": (key_mask, 1), "V_tilde": (V_tilde, 2), "Z": (Z, 1)}
     mixture = (mu, 2), (variance, 2), (log_prior, 1)
-    mixture_axes = broadcast_leading(*mixture)
-    batch = torch.broadcast_shapes(mixture_axes, broadcast_leading(*tokens.values()))
-    grouping = Grouping(batch, mixture_axes)
+    mixture_axes = broadcast(*leading_axes(*mixture))
+    grouping = Grouping(broadcast(mixture_axes, *leading_axes(*tokens.values())), mixture_axes)
     q, k, v, key_mask, V_tilde, Z = (grouping.gather(*pair) for pair in tokens.values())
     mixture = (grouping.gather_mixture(*pair) for pair in mixture)
     run = Blocked if torch.compiler.is_compiling() else BlockedInEagerMode
@@ -86,7 +85,9 @@ def batched(operation):
         def as_groups(argument, dim):
             if not torch.is_tensor(argument):
                 return argument
-            argument = argument.movedim(dim, 0) if dim is not None else argument.expand(info.batch_size, *argument.shape)
+            argument = (
+                argument.movedim(dim, 0) if dim is not None else argument.expand(info.batch_size, *argument.shape)
+            )
             return argument.flatten(0, 1)
 
         results = operation(*(as_groups(*pair) for pair in zip(arguments, in_dims, strict=True)))
@@ -108,10 +109,12 @@ class Blocked(torch.autograd.Function):
 
     @staticmethod
     def forward(*arguments):
+        """Run the operation."""
         return blocked_op(*arguments)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
+        """Keep what the backward pass starts from: the arguments, the results, and a memory per block."""
         *tensors, ctx.causal, ctx.eps = inputs
         ctx.save_for_backward(*tensors, *output)
         ctx.mark_non_differentiable(*output[3:])
@@ -119,6 +122,7 @@ class Blocked(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, upstream, V_tilde_bar, Z_bar, *_):
+        """Return the gradients, and None for what was not given or has none."""
         tensors, results = ctx.saved_tensors[:9], ctx.saved_tensors[9:]
         if upstream is None:
             upstream = torch.zeros_like(results[0])
@@ -135,18 +139,21 @@ class BlockedBackward(torch.autograd.Function):
 
     @staticmethod
     def forward(*arguments):
+        """Run the operation."""
         return tuple(blocked_backward_op(*arguments))
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        pass
+        """Keep nothing."""
 
     @staticmethod
     def backward(ctx, *_):
+        """Refuse a second derivative."""
         raise NotImplementedError(SECOND_DERIVATIVE)
 
     @staticmethod
     def jvp(ctx, *_):
+        """Refuse a second derivative."""
         raise NotImplementedError(SECOND_DERIVATIVE)
 
 
@@ -155,4 +162,5 @@ class BlockedInEagerMode(Blocked):
 
     @staticmethod
     def jvp(ctx, *_):
+        """Refuse a derivative in forward mode."""
         raise NotImplementedError(REVERSE_ONLY)

@@ -34,8 +34,8 @@ def empty_results(q, v, num_components, state, dtype, causal):
 def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps):
     """Return the output, the memory after the last key, 1/D of each query and the memories that the backward needs.
 
-    Queries and keys are (G, S, N, d_r), values (G, S, N_k, d_v), the mixture is (G, K, ·), the mask (G, S, N_k) or None,
-    the state (G, S, K, d_v) and (G, S, K) or None.
+    Queries and keys are (G, S, N, d_r), values (G, S, N_k, d_v), the mixture is (G, K, ·), the mask (G, S, N_k) or
+    None, the state (G, S, K, d_v) and (G, S, K) or None.
     """
     dtype = compute_dtype(q, k, v, mu, variance, log_prior)
     (G, S, N, _), K = q.shape, mu.shape[-2]
@@ -114,7 +114,7 @@ def write_piece(form, k, v, mask, i, j, room):
     _, gamma_k = responsibilities(form, k[:, :, i:j], room, "gamma_k")
     values = with_ones(v[:, :, i:j], room)
     lost = None
-    if values.device.type != "cpu" or not math.isfinite(values.sum()):
+    if needs_care(values):
         lost = take_out_non_finite(values, mask, i, j)
     if mask is not None:
         gamma_k.masked_fill_(~mask[..., i:j, None], 0)
@@ -127,6 +127,11 @@ def with_ones(v, room):
     values[..., :-1] = v
     values[..., -1] = 1
     return values
+
+
+def needs_care(*arrays):
+    """Tell whether something may not be finite; where looking would make the device wait, say that it may."""
+    return arrays[0].device.type != "cpu" or not math.isfinite(sum(float(array.sum()) for array in arrays))
 
 
 def take_out_non_finite(values, mask, i, j):

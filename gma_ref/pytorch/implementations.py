@@ -5,27 +5,30 @@ import torch
 from .blocked import blocked_attention
 from .naive import naive_attention
 
-KNOWN = {"naive": naive_attention, "blocked": blocked_attention}
-
 # The largest tensor of the naive form, tokens × K × width numbers, with which it is the faster one on a CPU, as it was
 # measured forwards and backwards: it starts more quickly, which counts for a few tokens, such as a step of decoding.
 FEW = 2**15
 
 
-def choose(name, q, k, v, num_components):
-    """Return the implementation of that name; for ``"auto"`` the one that is expected to be fastest.
+def automatic(q, k, v, mu, *others, **options):
+    """Call the implementation that is expected to be fastest, by shapes and device alone.
 
-    It looks at shapes and at the device alone. A compiler always gets the blocked form, of which one graph serves all
-    lengths.
+    A compiler always gets the blocked form, of which one graph serves all lengths.
     """
-    names = " or ".join(f'"{one}"' for one in ("auto", *KNOWN))
+    few = max(q.numel(), k.numel(), v.numel()) * mu.shape[-2] <= FEW
+    starts_quickly = few and q.device.type == "cpu" and not torch.compiler.is_compiling()
+    attend = naive_attention if starts_quickly else blocked_attention
+    return attend(q, k, v, mu, *others, **options)
+
+
+KNOWN = {"auto": automatic, "naive": naive_attention, "blocked": blocked_attention}
+
+
+def choose(name):
+    """Return the implementation of that name, or say why there is none."""
+    names = " or ".join(f'"{one}"' for one in KNOWN)
     if not isinstance(name, str):
         raise TypeError(f"implementation must be {names}, got {type(name).__name__}")
-    if name == "auto":
-        if torch.compiler.is_compiling() or q.device.type != "cpu":
-            return blocked_attention
-        few = max(q.numel(), k.numel(), v.numel()) * num_components <= FEW
-        return naive_attention if few else blocked_attention
     if name not in KNOWN:
         reason = " (this version has no kernels in Triton)" if name == "triton" else ""
         raise ValueError(f'implementation must be {names}, got "{name}"{reason}')

@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from ..reference.checks import as_flag, as_size
 from .attention import gaussian_mixture_attention
 from .checks import Tensors
-from .implementations import choose
 from .learned_mixture import LearnedGaussianMixture, as_width
 
 if TYPE_CHECKING:
@@ -34,10 +33,9 @@ class GaussianMixtureAttention(nn.Module):
     ----------
     d_model : int
         The width of the tokens.
-    num_components : int
-        K, the number of slots of each head's memory. With one, every token gets the mean of the values, projected.
-    num_heads : int
-        H.
+    num_components, num_heads : int
+        K, the slots of each head's memory, and H. With one component, every token gets the mean of the values,
+        projected, and routing has nothing to learn: its parameters have gradients of 0.
     routing_dim, value_dim : int, optional
         :math:`d_r` and :math:`d_v` of one head; ``d_model // num_heads`` where not given.
     causal : bool
@@ -45,8 +43,7 @@ class GaussianMixtureAttention(nn.Module):
     shared_mixture : bool
         One mixture for all heads instead of one for each.
     qk_norm : bool
-        Give every query and key a root mean square of 1 before it is routed. The routing then depends on the direction
-        of tokens alone, and not on the size of the weights of the projections.
+        Give every query and key a root mean square of 1 before it is routed, whatever the size of tokens and weights.
     bias : bool
         Let the four projections add a bias; Eq. (4) has none.
     eps, eps_sigma : float
@@ -95,9 +92,9 @@ class GaussianMixtureAttention(nn.Module):
     ):
         super().__init__()
         self.d_model, self.num_heads = as_width("d_model", d_model), as_width("num_heads", num_heads)
-        if self.d_model % self.num_heads and (routing_dim is None or value_dim is None):
+        if d_model % num_heads and None in (routing_dim, value_dim):
             raise ValueError(
-                f"d_model must be a multiple of num_heads where routing_dim or value_dim is not given, "
+                "d_model must be a multiple of num_heads where routing_dim or value_dim is not given, "
                 f"got d_model = {d_model} and num_heads = {num_heads}"
             )
         width = self.d_model // self.num_heads
@@ -105,7 +102,6 @@ class GaussianMixtureAttention(nn.Module):
         self.value_dim = width if value_dim is None else as_width("value_dim", value_dim)
         self.causal, self.qk_norm = as_flag("causal", causal), as_flag("qk_norm", qk_norm)
         self.eps = as_size("eps", eps)
-        choose(implementation)  # refuses what nobody knows
         self.implementation = implementation
         options = {"device": device, "dtype": dtype}
         linear = partial(nn.Linear, bias=as_flag("bias", bias), **options)
@@ -133,8 +129,9 @@ class GaussianMixtureAttention(nn.Module):
         context = x if context is None else context
         pairs = (self.w_q, x), (self.w_k, context), (self.w_v, context)
         q, k, v = (w(tokens).unflatten(-1, (self.num_heads, -1)).transpose(-2, -3) for w, tokens in pairs)
-        if self.qk_norm:
-            q, k = (F.rms_norm(vectors, (self.routing_dim,)) for vectors in (q, k))
+        if self.qk_norm:  # in float32 at least: the epsilon of 16 bits would count
+            wide = torch.promote_types(q.dtype, torch.float32)
+            q, k = (F.rms_norm(vectors.to(wide), (self.routing_dim,)) for vectors in (q, k))
         return q, k, v
 
     def forward(
@@ -173,7 +170,7 @@ class GaussianMixtureAttention(nn.Module):
 
         Notes
         -----
-        To read a memory again without writing, pass a context of no tokens, ``context=x[..., :0, :]``.
+        ``context=x[..., :0, :]``, a context of no tokens, reads the state and writes nothing.
         """
         if self.causal and context is not None:
             raise ValueError("context must be None where causal=True: each token reads what came before it")
@@ -215,19 +212,9 @@ class GaussianMixtureAttention(nn.Module):
 
     @torch.no_grad()
     def initialise_from(self, x, context=None, *, entropy=0.5, generator=None):
-        """Place the mixture by the queries and keys of a first batch, as `LearnedGaussianMixture.initialise_from` does.
+        """Place the mixture by the queries and keys of a first batch, and return the layer.
 
-        Parameters
-        ----------
-        x, context
-            As in `forward`.
-        entropy, generator
-            As in `LearnedGaussianMixture.initialise_from`.
-
-        Returns
-        -------
-        GaussianMixtureAttention
-            The layer itself.
+        The tokens are those of `forward`; the rest is said at `LearnedGaussianMixture.initialise_from`.
         """
         self._check_tokens(x, context)
         q, k, _ = self.project(x, context)

@@ -12,9 +12,6 @@ from .checks import Tensors
 from .mixture import GaussianMixture
 from .placement import place
 
-# Two components are the fewest between which a token can choose.
-FEWEST = 2
-
 
 class LearnedGaussianMixture(nn.Module):
     r"""A Gaussian mixture that is trained with the task: parameters of any real value, Eqs. (13), (14) and (15).
@@ -50,7 +47,7 @@ class LearnedGaussianMixture(nn.Module):
 
     Notes
     -----
-    It starts where tokens of unit variance find the components with about three quarters of the largest entropy,
+    It starts where tokens of unit variance get responsibilities of at least half the largest entropy,
     :math:`\log K`, whatever the width: see `reset_parameters`. No weight decay should pull at these parameters:
     `mixture_parameters` names them. Source: Huang & Raza (2026), Eqs. (13), (14) and (15).
     """
@@ -73,16 +70,17 @@ class LearnedGaussianMixture(nn.Module):
 
         .. math::
             \mu_k \sim \mathcal N(0, I), \qquad
-            \sigma^2 = \sqrt{2\,d_r / \log K}, \qquad
+            \sigma^2 = \sqrt{d_r \max(1, 2 / \log K)}, \qquad
             \alpha_k = \frac{\lVert\mu_k\rVert^2}{2(\sigma^2 + 1)}
 
         Notes
         -----
         Between tokens and means of unit variance the scores of a token spread by :math:`\tau = \sqrt{d_r}/\sigma^2`,
-        and its responsibilities have an entropy of about :math:`\log K - \tau^2/2`; this :math:`\sigma^2` makes it
-        :math:`\tfrac34\log K`. All variances are equal, since log-determinants that differ favour the same components
-        for every token; so would equal priors, which favour short means: with this :math:`\alpha` each component has
-        the same mean density over tokens of unit variance. Ours, not the paper's.
+        and its responsibilities have an entropy of about :math:`\log K - \tau^2/2`. This :math:`\sigma^2` makes
+        :math:`\tau` 1, or less for the few components where that would be more than a quarter of :math:`\log K`. All
+        variances are equal, since log-determinants that differ favour the same components for every token; so would
+        equal priors, which favour short means: with this :math:`\alpha` each component has the same mean density over
+        tokens of unit variance. Ours, not the paper's.
         """
         variance = initial_variance(self.num_components, self.routing_dim)
         nn.init.normal_(self.mu)
@@ -154,8 +152,8 @@ class LearnedGaussianMixture(nn.Module):
 
 
 def initial_variance(num_components, routing_dim):
-    r"""Return the variance at which routing starts, :math:`\sqrt{2 d_r / \log K}` (K = 1 as if there were two)."""
-    return math.sqrt(2 * routing_dim / math.log(max(num_components, FEWEST)))
+    r"""Return the variance at which routing starts, :math:`\sqrt{d_r \max(1, 2 / \log K)}`; for K = 1 as for two."""
+    return math.sqrt(routing_dim * max(1.0, 2 / math.log(max(num_components, 2))))
 
 
 def inverse_softplus(variance, eps_sigma):

@@ -48,6 +48,16 @@ def reference(arrays, eps_sigma=1e-6, **options):
     return gma_ref.gaussian_mixture_attention(*arrays[:3], mixture, **options)
 
 
+def assert_is_the_reference(arrays, upstream, **options):
+    """Compare output and gradients, the latter relative to the largest of each kind."""
+    output = attend(*tensors(arrays), **options)[0].numpy()
+    np.testing.assert_allclose(output, reference(arrays, **options), rtol=1e-10, atol=1e-12)
+    expected = gma_ref.gaussian_mixture_attention_vjp(*arrays, upstream, **options)
+    for name, found in gradients(arrays, upstream, **options).items():
+        size = np.abs(expected[name]).max(initial=1e-6)
+        np.testing.assert_allclose(found, expected[name], rtol=1e-9, atol=1e-9 * size, err_msg=name)
+
+
 def draw_mask(shape, seed=0):
     """Return a mask that keeps about two keys of three."""
     return np.random.default_rng(seed).random(shape) < 0.67
@@ -55,6 +65,7 @@ def draw_mask(shape, seed=0):
 
 __all__ = [
     "NAMES",
+    "assert_is_the_reference",
     "attend",
     "draw_mask",
     "draw_problem",

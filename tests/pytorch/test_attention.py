@@ -271,7 +271,9 @@ def test_compiled_function_equals_the_eager_one_and_compiles_at_most_three_times
         arrays, upstream = draw_problem(N, N=N)
         tensors = leaves(arrays)
         for one, other in zip(compiled(*tensors), function(*tensors), strict=True):
-            assert torch.equal(one, other)
+            # compiled, "auto" takes the blocked form for all lengths, and here the other one
+            assert torch.equal(one, other) or implementation == "auto"
+            assert_allclose(one.detach(), other.detach(), rtol=1e-10, atol=1e-14)
         output, expected = compiled(*tensors)[0], gradients(function(*tensors)[0], upstream, tensors)
         assert_same(gradients(output, upstream, tensors), expected, rtol=1e-12)
     assert 1 <= counter.frame_count <= 3

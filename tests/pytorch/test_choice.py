@@ -5,41 +5,53 @@ import torch
 
 from gma_ref.pytorch import implementations
 from gma_ref.pytorch.blocked import blocked_attention
-from gma_ref.pytorch.implementations import choose
 from gma_ref.pytorch.naive import naive_attention
 from tests.examples import draw_problem
 from tests.pytorch.problems import attend, both_modes, leaves
 
 
-def tokens(*shape, device="cpu"):
-    return [torch.empty(shape, device=device) for _ in range(3)]
-
-
-def test_few_tokens_take_the_form_that_starts_quickly_and_others_the_blocked_one():
-    assert choose("auto", *tokens(1, 4, 1, 32), 32) is naive_attention
-    assert choose("auto", *tokens(1, 4, 100, 32), 32) is blocked_attention
-    assert choose("auto", *tokens(64, 4, 1, 32), 32) is blocked_attention
-    assert choose("auto", *tokens(1, 4, 1, 32, device="meta"), 32) is blocked_attention
-
-
-@pytest.mark.parametrize("name", ["naive", "blocked"])
-def test_a_name_is_what_it_says(name):
-    for shape in ((1, 1), (1000, 64)):
-        assert choose(name, *tokens(*shape), 64) is implementations.KNOWN[name]
-
-
-@both_modes
-@pytest.mark.parametrize("few", [0, 10**9], ids=["blocked", "naive"])
-def test_attention_does_as_is_chosen(few, causal, monkeypatch):
-    called = []
+@pytest.fixture
+def called(monkeypatch):
+    """List the implementations that attention calls, in the order of the calls."""
+    calls = []
     for form in (naive_attention, blocked_attention):
 
         def watched(*arguments, form=form, **options):
-            called.append(form)
+            calls.append(form)
             return form(*arguments, **options)
 
         monkeypatch.setattr(implementations, form.__name__, watched)
-    monkeypatch.setattr(implementations, "FEW", few)
-    tensors = leaves(draw_problem()[0])
-    attend(tensors, causal=causal)
-    assert called == [naive_attention if few else blocked_attention]
+        monkeypatch.setitem(implementations.KNOWN, form.__name__.removesuffix("_attention"), watched)
+    return calls
+
+
+@both_modes
+@pytest.mark.parametrize(
+    ("batch", "N", "device", "expected"),
+    [
+        ((1, 4), 1, "cpu", naive_attention),
+        ((1, 4), 1000, "cpu", blocked_attention),
+        ((100, 20), 1, "cpu", blocked_attention),
+        ((1, 4), 1, "meta", blocked_attention),
+    ],
+)
+def test_few_tokens_take_the_form_that_starts_quickly(batch, N, device, expected, causal, called):
+    arrays, _ = draw_problem(N=N, batch=batch, heads=batch[1:])
+    attend([tensor.to(device) for tensor in leaves(arrays)], causal=causal)
+    assert called == [expected]
+
+
+@both_modes
+@pytest.mark.parametrize("name", ["naive", "blocked"])
+def test_a_name_is_what_it_says(name, causal, called):
+    for N in (1, 300):
+        attend(leaves(draw_problem(N=N)[0]), causal=causal, implementation=name)
+    assert [form.__name__ for form in called] == [f"{name}_attention"] * 2
+
+
+@both_modes
+def test_values_do_not_matter(causal, called):
+    arrays, _ = draw_problem()
+    for factor in (1, 1e30, torch.nan):
+        attend([tensor.detach() * factor for tensor in leaves(arrays)], causal=causal)
+    assert called == [naive_attention] * 3

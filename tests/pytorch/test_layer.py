@@ -58,7 +58,7 @@ def by_the_reference(layer, x, context=None, key_mask=None):
     return outputs @ weights["w_o.weight"].T + weights.get("w_o.bias", 0)
 
 
-@pytest.mark.parametrize("implementation", ["naive", "auto"])
+@pytest.mark.parametrize("implementation", ["naive", "blocked"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -245,7 +245,6 @@ def test_causal_layer_refuses_a_context_and_other_widths():
         ({"bias": 0}, TypeError, "bias must be True or False, got int"),
         ({"eps": -1}, ValueError, "eps must be finite and at least 0, got -1.0"),
         ({"eps_sigma": "0"}, TypeError, "eps_sigma must be a real number, got str"),
-        ({"implementation": "fastest"}, ValueError, "implementation must be"),
     ],
 )
 def test_options_that_make_no_layer_are_refused(options, error, sentence):
@@ -253,6 +252,12 @@ def test_options_that_make_no_layer_are_refused(options, error, sentence):
     with pytest.raises(error) as caught:
         GaussianMixtureAttention(given.pop("d_model"), **given)
     assert str(caught.value).startswith(sentence)
+
+
+def test_implementation_that_nobody_knows_is_refused_when_it_is_asked():
+    layer = GaussianMixtureAttention(8, num_components=4, implementation="fastest")
+    with pytest.raises(ValueError, match=r"^implementation must be "):
+        layer(torch.randn(2, 4, 8))
 
 
 def test_heads_that_do_not_divide_the_width_need_both_widths():

@@ -102,6 +102,16 @@ def test_16_bit_layers_are_near_their_float64_twins(dtype, tolerance, options):
     assert all(parameter.grad.dtype == dtype and parameter.grad.isfinite().all() for parameter in layer.parameters())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_small_queries_are_normalised_as_others_are(dtype):
+    layer, x = make_layer(qk_norm=True, num_heads=2, dtype=torch.float32).to(dtype), draw(2, 6, 8).to(dtype)
+    with torch.no_grad():
+        layer.w_q.weight.mul_(2.0**-6)
+    q, k, _ = layer.project(x)
+    for vectors in (q, k):
+        torch.testing.assert_close(vectors.float().square().mean(dim=-1), torch.ones(2, 2, 6), rtol=0, atol=0.02)
+
+
 @every_layer
 def test_autocast_runs_forwards_and_backwards_on_float32_parameters(options):
     layer = GaussianMixtureAttention(8, num_components=5, num_heads=2, **options)
@@ -202,3 +212,16 @@ def test_attention_of_a_transformer_block_is_replaced_in_two_lines(block):
         losses.append(loss.item())
     assert losses[0] > 2.0
     assert losses[-1] < 1.2, losses[-1]
+
+
+def test_functional_call_and_gradients_of_a_function_of_the_parameters():
+    layer, x = make_layer(causal=True, implementation="naive"), draw(2, 6, 8)
+    parameters = dict(layer.named_parameters())
+
+    def loss(parameters):
+        return torch.func.functional_call(layer, parameters, (x,)).square().sum()
+
+    found = torch.func.grad(loss)({name: tensor.detach() for name, tensor in parameters.items()})
+    expected = torch.autograd.grad(layer(x).square().sum(), tuple(parameters.values()))
+    for name, gradient in zip(parameters, expected, strict=True):
+        torch.testing.assert_close(found[name], gradient, rtol=1e-10, atol=1e-12)

@@ -23,7 +23,7 @@ def in_pieces(layer, x, lengths, state=None, key_mask=None):
 
 
 @pytest.mark.parametrize("lengths", SPLITS, ids=str)
-@pytest.mark.parametrize("implementation", ["naive", "auto"])
+@pytest.mark.parametrize("implementation", ["naive", "blocked"])
 def test_pieces_equal_the_whole_with_their_gradients(lengths, implementation):
     layer = make_layer(causal=True, implementation=implementation)
     x, upstream = draw(2, 7, 8).requires_grad_(), draw(2, 7, 8, seed=5)

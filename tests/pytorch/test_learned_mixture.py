@@ -32,7 +32,7 @@ def entropy_share(mixture, x):
 
 def slots_in_use(gamma):
     """Return the effective number of components that the rows of responsibilities use between them."""
-    return float(torch.special.entr(gamma.mean(dim=-2)).sum(dim=-1).exp().min())
+    return float(torch.special.entr(gamma.detach().mean(dim=-2)).sum(dim=-1).exp().min())
 
 
 @pytest.mark.parametrize("num_heads", [None, 3])
