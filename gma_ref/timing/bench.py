@@ -96,7 +96,7 @@ class Bench:
     def __init__(self, settings, methods, progress=False):
         self.settings, self.methods, self.progress = settings, methods, progress
         self.checks, self.times, self.memory, self.skipped, self.wrong = [], [], [], [], []
-        self._gradients_checked = set()
+        self._loaded = set()
         self._slow = {}
 
     def compare(self, cases, heads=None):
@@ -137,10 +137,13 @@ class Bench:
         needed, free = self._needed(method, problem, case), self._free()
         if needed > 0.7 * free:
             raise UnavailableError(f"it takes about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
-        if case.training and (case.method, case.causal) not in self._gradients_checked:
-            small = replace(problem, tokens=min(CHECKED_AT, problem.tokens))
-            self.checks += check_gradients(method, small, case.causal)
-            self._gradients_checked.add((case.method, case.causal))
+        small, form = replace(problem, tokens=min(CHECKED_AT, problem.tokens)), (case.method, *case[2:])
+        if form not in self._loaded:
+            if case.training:
+                self.checks += check_gradients(method, small, case.causal)
+            else:  # what is loaded at the first call shall not count
+                calls(method.prepare(Inputs(small), case.causal, False), False)()
+            self._loaded.add(form)
         prepared = method.prepare(self._inputs(problem), case.causal, case.training)
         call = calls(prepared, case.training)
         key = (case.method, problem, case.causal)
