@@ -73,6 +73,8 @@ def measure(bench, parts=PARTS):
         limits = ceilings(bench)
         sweep_times(bench, QUICK_LENGTHS if settings.quick else LENGTHS, swept)
     if "memory" in parts:
+        if settings.quick:
+            swept = [name for name in ("gma", "gma_cumulative", "sdpa") if name in bench.methods]
         sweep_memory(bench, (2_048,) if settings.quick else (1_024, 4_096, 16_384, 65_536), swept)
     on_cuda = settings.device != "cpu"
     return {
@@ -100,7 +102,7 @@ def _settings(given):
     """Return the settings that the arguments ask for."""
     chosen = {name: getattr(given, name) for name in ("device", "dtype", "shrink", "quick")}
     repeats = given.repeats or (5 if given.quick else 9)
-    seconds = given.seconds or (1.0 if given.quick else 30.0)
+    seconds = given.seconds or (2.0 if given.quick else 30.0)
     threads = min(given.threads, usable_processors())
     return Settings(threads=threads, repeats=repeats, seconds_per_point=seconds, **chosen)
 

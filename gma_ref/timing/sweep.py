@@ -53,7 +53,7 @@ def _refuse_long(bench, case, growth, before):
     expected = 5 * seconds * (case.tokens / length) ** growth
     if expected > bench.settings.seconds_per_point:
         raise UnavailableError(
-            f"it would take about {expected:.0f} s, more than {bench.settings.seconds_per_point:.0f} s"
+            f"it would take about {expected:.2g} s, more than {bench.settings.seconds_per_point:g} s"
         )
 
 
