@@ -60,7 +60,12 @@ def _run(given, settings):
 
 def measure(bench, parts=PARTS):
     """Measure the parts, print the table of targets as it grows, and return the record without its ``load``."""
-    settings = bench.settings
+    settings, on_cuda = bench.settings, bench.settings.device != "cpu"
+    made = provenance(  # first: the checkout may change while the code that was loaded runs
+        LIBRARIES,
+        accelerator=torch.cuda.get_device_name() if on_cuda else None,
+        float32_products=torch.get_float32_matmul_precision(),
+    )
     swept = [name for name in bench.methods if not name.endswith("_step")]
     print(_title(settings))
     for method in bench.methods.values():
@@ -76,14 +81,9 @@ def measure(bench, parts=PARTS):
         if settings.quick:
             swept = [name for name in ("gma", "gma_cumulative", "sdpa") if name in bench.methods]
         sweep_memory(bench, (2_048,) if settings.quick else (1_024, 4_096, 16_384, 65_536), swept)
-    on_cuda = settings.device != "cpu"
     return {
         "format": "gma_ref.timing 1",
-        "provenance": provenance(
-            LIBRARIES,
-            accelerator=torch.cuda.get_device_name() if on_cuda else None,
-            float32_products=torch.get_float32_matmul_precision(),
-        ),
+        "provenance": made,
         "settings": asdict(settings),
         "methods": [
             {"name": one.name, "title": one.title, "includes": one.includes, "missing": one.missing}

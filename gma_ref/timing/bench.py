@@ -153,7 +153,7 @@ class Bench:
         try:
             result = call()
             self.synchronise()
-        except torch.OutOfMemoryError as error:
+        except torch.cuda.OutOfMemoryError as error:
             raise UnavailableError("the device has too little memory for it") from error
         seconds = time.perf_counter() - start
         output = result[0] if case.training else result
@@ -232,7 +232,7 @@ class Bench:
         """Return the bytes that are free on the device."""
         if self.settings.device == "cpu":
             return psutil.virtual_memory().available
-        return torch.cuda.mem_get_info()[0]
+        return torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
 
     def synchronise(self):
         """Wait until the device has finished."""

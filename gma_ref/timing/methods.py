@@ -83,6 +83,7 @@ def plain_responsibilities(x, mixture):
     precision = 1 / mixture.variance
     offset = mixture.log_prior - (mixture.variance.log() + mixture.mu**2 * precision).sum(dim=-1) / 2
     by_square, by_linear = -precision.mT / 2, (mixture.mu * precision).mT
+    x = x.to(mixture.mu.dtype)
     return torch.softmax(x**2 @ by_square + x @ by_linear + offset[..., None, :], dim=-1)
 
 
@@ -107,7 +108,7 @@ def cumulative_sums(q, k, v, mixture, *, causal, eps=1e-6):
     gamma_q, gamma_k = plain_responsibilities(q, mixture), plain_responsibilities(k, mixture)
     V_tilde = (gamma_k[..., None] * v[..., None, :]).cumsum_(dim=-3)  # in place: half the time of a new tensor
     d = (gamma_q * gamma_k.cumsum(dim=-2)).sum(dim=-1, keepdim=True)
-    return (gamma_q[..., None, :] @ V_tilde)[..., 0, :] / (d + eps)
+    return ((gamma_q[..., None, :] @ V_tilde)[..., 0, :] / (d + eps)).to(v.dtype)
 
 
 def _linear(inputs, causal, training, features=elu_features):
