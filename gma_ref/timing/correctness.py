@@ -7,8 +7,8 @@ from .method import calls
 
 __all__ = ["WrongResultError", "check_call", "check_gradients", "slow_rows"]
 
-# Of the largest entry; the slow form is in float64
-ALLOWED = {"float64": 1e-8, "float32": 5e-4, "bfloat16": 5e-2, "float16": 1e-2}
+# Of the largest entry; the slow form is in float64, and a peer may keep a few of its parameters in float32
+ALLOWED = {"float64": 1e-6, "float32": 5e-4, "bfloat16": 1e-1, "float16": 2e-2}
 
 
 class WrongResultError(ArithmeticError):
