@@ -228,7 +228,7 @@ def full_precision(device):
         flags = torch.backends.cuda.matmul
         try:
             name, off, before = "allow_tf32", False, flags.allow_tf32
-        except RuntimeError:  # from 2.9 on, where the caller has set the flag by its new name, the old one is refused
+        except RuntimeError:  # the caller has set the newer switch; PyTorch refuses the older where the two disagree
             name, off, before = "fp32_precision", "ieee", flags.fp32_precision
         if before == off:  # not even set again: set, it would no longer follow the flag for all backends
             yield
