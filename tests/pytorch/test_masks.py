@@ -107,6 +107,8 @@ def test_all_keys_masked_is_as_no_keys(causal, implementation):
     assert not state.V_tilde.any()
     assert not state.Z.any()
     assert not any(gradient.any() for gradient in gradients(output, upstream, tensors).values())
+    lost = torch.full_like(state.V_tilde, torch.nan)
+    assert not any(gradient.any() for gradient in gradients(state.V_tilde, lost, tensors).values())
 
 
 @every_implementation
