@@ -225,9 +225,12 @@ def full_precision(device):
         if device.type != "cuda":
             yield
             return
-        allowed = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = False
+        products = torch.backends.cuda.matmul
+        # PyTorch refuses to read its older flag once the newer one has been set
+        flag, full = ("fp32_precision", "ieee") if hasattr(products, "fp32_precision") else ("allow_tf32", False)
+        before = getattr(products, flag)
+        setattr(products, flag, full)
         try:
             yield
         finally:
-            torch.backends.cuda.matmul.allow_tf32 = allowed
+            setattr(products, flag, before)

@@ -139,7 +139,7 @@ def test_operations_keep_the_rules_of_custom_operations(causal, stateful):
 @pytest.mark.slow
 @both_modes
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_compiled_over_six_lengths_it_is_the_same_in_three_graphs_at_most(causal, backend):
+def test_compiled_over_six_lengths_it_is_the_same_in_two_graphs_at_most(causal, backend):
     import torch._dynamo.testing
 
     def function(q, k, v, mu, variance, log_prior, mask, V_tilde, Z):
@@ -161,5 +161,5 @@ def test_compiled_over_six_lengths_it_is_the_same_in_three_graphs_at_most(causal
         )
         for one, other in zip(found, expected, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
-    assert counter.frame_count <= 3
+    assert counter.frame_count <= 2
     torch._dynamo.reset()

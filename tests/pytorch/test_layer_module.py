@@ -143,7 +143,7 @@ def test_compiled_layer_is_the_layer(causal):
     for N in (2, 3, 7, 16, 33, 64):
         x = draw(2, N, 8, seed=N, dtype=torch.float32)
         torch.testing.assert_close(compiled(x), layer(x), rtol=1e-5, atol=1e-6)
-    assert len(graphs) <= 3
+    assert len(graphs) <= 2
 
 
 def test_weight_decay_can_leave_the_mixture_alone():
