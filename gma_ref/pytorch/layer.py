@@ -104,9 +104,8 @@ class GaussianMixtureAttention(nn.Module):
         self.routing_dim = width if routing_dim is None else as_width("routing_dim", routing_dim)
         self.value_dim = width if value_dim is None else as_width("value_dim", value_dim)
         self.causal, self.qk_norm = as_flag("causal", causal), as_flag("qk_norm", qk_norm)
-        self.eps = as_size("eps", eps)
-        choose(implementation)
-        self.implementation = implementation
+        choose(implementation)  # refuses an unknown one
+        self.eps, self.implementation = as_size("eps", eps), implementation
         options = {"device": device, "dtype": dtype}
         linear = partial(nn.Linear, bias=as_flag("bias", bias), **options)
         self.w_q = linear(self.d_model, self.num_heads * self.routing_dim)
