@@ -11,8 +11,9 @@ from .attention import (
 )
 from .layer import GaussianMixtureAttention
 from .learned_mixture import LearnedGaussianMixture, mixture_parameters
-from .memory import Memory, prefix_memory, read_memory, slot_means, update_memory, write_memory
+from .memory import prefix_memory, read_memory, slot_means, update_memory, write_memory
 from .mixture import GaussianMixture, log_density, responsibilities, scores
+from .state import Memory
 
 __all__ = [
     "GaussianMixture",

@@ -9,9 +9,9 @@ from torch.nn import functional
 
 from .checks import accepts
 from .implementations import choose
-from .memory import Memory
 from .mixture import GaussianMixture
 from .numerics import keep, ratio
+from .state import Memory
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -237,7 +237,7 @@ def gaussian_mixture_attention(
     -----
     Causally, changing a token changes no earlier output by a bit, and a token that is not finite reaches its own and
     later positions alone. A query whose upstream gradient is 0 sends nothing backwards, whatever it holds. Autocast has
-    no effect inside. Source: Huang & Raza (2026), Eqs. (7) and (8b).
+    no effect on the forward pass. Source: Huang & Raza (2026), Eqs. (7) and (8b).
     """
     attend = choose(implementation)
     parameters = mixture.mu, mixture.variance, mixture.log_prior

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
     from torch import Tensor
 
-    from .memory import Memory
+    from .state import Memory
 
 
 class GaussianMixtureAttention(nn.Module):
@@ -169,7 +169,7 @@ class GaussianMixtureAttention(nn.Module):
         Raises
         ------
         TypeError, ValueError
-            If an argument has another dtype or shape, or if a causal layer is given a context.
+            If an argument is no such tensor, or if a causal layer is given a context.
 
         Notes
         -----
@@ -205,7 +205,7 @@ class GaussianMixtureAttention(nn.Module):
         Raises
         ------
         TypeError, ValueError
-            If an argument has another dtype or shape, or if the layer is not causal.
+            If an argument is no such tensor, or if the layer is not causal.
         """
         if not self.causal:
             raise ValueError("step must be called on a layer with causal=True, got causal=False")

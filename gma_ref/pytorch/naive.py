@@ -5,10 +5,10 @@ from inspect import unwrap
 import torch
 
 from . import memory
-from .memory import Memory
 from .mixture import GaussianMixture, log_density
 from .nonfinite import finite_rows, give_back, rest_of_tokens, split
 from .numerics import keep
+from .state import Memory
 
 # without their checks, which the arguments have passed: of a short sequence these would take most of the time
 log_density = unwrap(log_density)

@@ -195,6 +195,17 @@ def test_memory_selects_reorders_and_moves(device):
     assert pickle.loads(pickle.dumps(memory)).Z.shape == (3, 2, 4)
 
 
+def test_detached_memory_sends_nothing_back():
+    v = torch.randn(6, 5, requires_grad=True)
+    gamma = torch.softmax(torch.randn(6, 4, requires_grad=True), dim=-1)
+    memory = gmt.write_memory(gamma, v)
+    detached = memory.detach()
+    assert all(part.requires_grad for part in memory)
+    for part, own in zip(detached, memory, strict=True):
+        assert not part.requires_grad
+        assert torch.equal(part, own)
+
+
 def test_saved_memory_is_loaded_as_weights_are():
     memory = gmt.Memory(torch.randn(3, 2, 4, 5), torch.rand(3, 2, 4))
     file = io.BytesIO()
