@@ -216,8 +216,8 @@ def gaussian_mixture_attention(
     return_state : bool
         Return also the memory after all keys, to continue from.
     implementation : {"auto", "naive", "blocked"}
-        ``"naive"`` is the equations as they are written, and causally makes a tensor of N·K·d_v numbers; it has
-        derivatives of any order. ``"blocked"`` keeps nothing of size N·K. ``"auto"`` chooses by shapes and device.
+        ``"naive"`` is the equations as written, with tensors of N·K·d_r and causally N·K·d_v numbers, and derivatives
+        of any order. ``"blocked"`` keeps nothing of size N·K. ``"auto"`` chooses by shapes and device.
 
     Returns
     -------

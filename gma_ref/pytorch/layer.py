@@ -66,9 +66,11 @@ class GaussianMixtureAttention(nn.Module):
     Notes
     -----
     What differs from ``nn.MultiheadAttention``: tokens are ``(..., N, d_model)``, batch first; keys and values come
-    from one `context`; `key_mask` is True where a key takes part, the opposite of ``key_padding_mask``; there is no
-    mask of single pairs (``attn_mask``), since no pair is ever looked at, and no matrix of weights to return; the
-    width of a head need not be ``d_model // num_heads``; the module returns the output alone. Source: Huang & Raza
+    from one `context` of the same width, which a causal layer does not take; `key_mask` is True where a key takes part,
+    the opposite of ``key_padding_mask``; there is no mask of single pairs (``attn_mask``), since no pair is ever looked
+    at, no matrix of weights to return, and no dropout of weights; the width of a head need not be
+    ``d_model // num_heads``; there are no biases by default, and weights start with a variance of one over the number
+    of inputs; the module returns the output alone. Source: Huang & Raza
     (2026), Eqs. (4)-(8); heads and :math:`W_O` as in Vaswani et al. (2017).
     """
 
