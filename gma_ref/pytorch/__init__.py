@@ -1,5 +1,7 @@
 """Gaussian Mixture Attention in PyTorch: the names of the reference, with gradients, masks, state and speed."""
 
+from torch.serialization import add_safe_globals
+
 from .attention import (
     affinity,
     attention_weights,
@@ -32,3 +34,5 @@ __all__ = [
     "update_memory",
     "write_memory",
 ]
+
+add_safe_globals([GaussianMixture, Memory])  # saved, they are loaded as weights are

@@ -225,8 +225,8 @@ def gaussian_mixture_attention(
         In the dtype of `v`; scores and sums are taken in float32 at least. A row that no key reaches is 0; a query that
         holds NaN has a row of NaN in any case.
     state : Memory
-        If asked for, with the leading axes of the output, in the dtype of `state` and in float32 at least: a state in
-        float64 keeps the sums in float64, whatever the tokens are.
+        If asked for, with the leading axes of the output, in the widest dtype of scores and `state`, float32 at least:
+        a state in float64 keeps the sums in float64, whatever the tokens are.
 
     Raises
     ------

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from ..reference.checks import as_flag, as_size
 from .attention import gaussian_mixture_attention
 from .checks import Tensors
+from .implementations import choose
 from .learned_mixture import LearnedGaussianMixture, as_width
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ class GaussianMixtureAttention(nn.Module):
         self.routing_dim = width if routing_dim is None else as_width("routing_dim", routing_dim)
         self.value_dim = width if value_dim is None else as_width("value_dim", value_dim)
         self.causal, self.qk_norm = as_flag("causal", causal), as_flag("qk_norm", qk_norm)
-        self.eps = as_size("eps", eps)
-        self.implementation = implementation
+        choose(implementation)  # refuses an unknown one
+        self.eps, self.implementation = as_size("eps", eps), implementation
         options = {"device": device, "dtype": dtype}
         linear = partial(nn.Linear, bias=as_flag("bias", bias), **options)
         self.w_q = linear(self.d_model, self.num_heads * self.routing_dim)
@@ -184,7 +185,7 @@ class GaussianMixtureAttention(nn.Module):
             q, k, v, self.mixture(), key_mask=key_mask, state=state, return_state=True, **options
         )
         y = self.w_o(output.transpose(-2, -3).flatten(-2))
-        return (y, state) if return_state else y
+        return (y, state) if as_flag("return_state", return_state) else y
 
     def step(self, x_t: Float[Tensor, "... d_model"], state: Memory | None = None):
         """Take one more token of a causal sequence; the outputs are those of `forward` over the whole.

@@ -130,7 +130,8 @@ class LearnedGaussianMixture(nn.Module):
             raise ValueError(f"entropy must be a share of log K from 0 to 0.95, got {entropy!r}")
         points = x.detach().to(torch.promote_types(x.dtype, torch.float32))
         points = points.movedim(-3, 0).flatten(1, -2) if heads else points.flatten(0, -2)[None]
-        placed = [place(one, self.num_components, entropy, generator) for one in points]
+        with torch.autocast(points.device.type, enabled=False):
+            placed = [place(one, self.num_components, entropy, generator) for one in points]
         mu, variance, log_prior = (
             torch.stack(parts).reshape(-1, *parts[0].shape) for parts in zip(*placed, strict=True)
         )
@@ -188,7 +189,7 @@ def mixture_parameters(model):
         f"{path}.{name}" if path else name
         for path, module in model.named_modules(remove_duplicate=False)
         if isinstance(module, LearnedGaussianMixture)
-        for name, _ in module.named_parameters(recurse=False)
+        for name, _ in module.named_parameters()  # those within it too: a parametrised one is in a submodule
     )
 
 

@@ -49,11 +49,12 @@ class Memory(NamedTuple):
         Raises
         ------
         TypeError, ValueError
-            If `index` is no such tensor, or the memory has no axis to select from.
+            If `index` is no such tensor, or the tensors of the memory have no first axis in common.
         """
         check_index(index)
-        if self.V_tilde.ndim < 3 or self.Z.ndim < 2:
-            raise ValueError(f"the memory must have a batch axis, got V_tilde of shape {tuple(self.V_tilde.shape)}")
+        shape, Z_shape = tuple(self.V_tilde.shape), tuple(self.Z.shape)
+        if len(shape) < 3 or Z_shape != shape[:-1]:
+            raise ValueError(f"the memory must have a batch axis in both tensors, got shapes {shape} and {Z_shape}")
         return Memory(self.V_tilde.index_select(0, index), self.Z.index_select(0, index))
 
     def to(self, *args, **kwargs):

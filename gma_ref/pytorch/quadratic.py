@@ -225,12 +225,16 @@ def full_precision(device):
         if device.type != "cuda":
             yield
             return
-        products = torch.backends.cuda.matmul
-        # PyTorch refuses to read its older flag once the newer one has been set
-        flag, full = ("fp32_precision", "ieee") if hasattr(products, "fp32_precision") else ("allow_tf32", False)
-        before = getattr(products, flag)
-        setattr(products, flag, full)
+        flags = torch.backends.cuda.matmul
+        try:
+            name, off, before = "allow_tf32", False, flags.allow_tf32
+        except RuntimeError:  # the caller has set the newer switch; PyTorch refuses the older where the two disagree
+            name, off, before = "fp32_precision", "ieee", flags.fp32_precision
+        if before == off:  # not even set again: set, it would no longer follow the flag for all backends
+            yield
+            return
+        setattr(flags, name, off)
         try:
             yield
         finally:
-            setattr(products, flag, before)
+            setattr(flags, name, before)

@@ -186,6 +186,7 @@ def test_products_are_taken_without_tf32_whichever_way_it_was_asked_for(name):
         setattr(products, name, asked)
         with quadratic.full_precision(torch.device("cuda")):
             assert getattr(products, newest) == off
+            assert not products.allow_tf32  # the older one may be read, too: PyTorch refuses where the two disagree
         assert getattr(products, name) == asked
     finally:
         setattr(products, newest, before)
