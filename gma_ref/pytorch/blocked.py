@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import torch
 
 from . import blocked_backward, blocked_forward
-from .grouping import Grouping, broadcast, leading_axes
+from .checks import broadcast
+from .grouping import Grouping, leading_axes
+from .numerics import compute_dtype
 
 SECOND_DERIVATIVE = (
     "implementation='blocked' has first derivatives only, since its backward pass is written by hand; "
@@ -36,8 +40,8 @@ def blocked_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask
     V_tilde, Z = (None, None) if state is None else state
     tokens = {"q": (q, 2), "k": (k, 2), "v": (v, 2), "mask": (key_mask, 1), "V_tilde": (V_tilde, 2), "Z": (Z, 1)}
     mixture = (mu, 2), (variance, 2), (log_prior, 1)
-    mixture_axes = broadcast(*leading_axes(*mixture))
-    grouping = Grouping(broadcast(mixture_axes, *leading_axes(*tokens.values())), mixture_axes)
+    mixture_axes = reduce(broadcast, leading_axes(*mixture))
+    grouping = Grouping(reduce(broadcast, leading_axes(*tokens.values()), mixture_axes), mixture_axes)
     q, k, v, key_mask, V_tilde, Z = (grouping.gather(*pair) for pair in tokens.values())
     mixture = (grouping.gather_mixture(*pair) for pair in mixture)
     run = Blocked if torch.compiler.is_compiling() else BlockedInEagerMode
@@ -70,7 +74,7 @@ blocked_backward_op = torch.library.custom_op(
 
 @blocked_op.register_fake
 def _(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps):
-    dtype = blocked_forward.compute_dtype(q, k, v, mu, variance, log_prior)
+    dtype = compute_dtype(q, k, v, mu, variance, log_prior)
     return blocked_forward.empty_results(q, v, mu.shape[-2], (V_tilde, Z), dtype, causal)
 
 

@@ -13,7 +13,6 @@ import torch
 from .blocked_forward import (
     affinity_within,
     chunks,
-    compute_dtype,
     flat,
     join_memory,
     needs_care,
@@ -22,6 +21,7 @@ from .blocked_forward import (
     with_ones,
 )
 from .blocked_pieces import Room, pieces, tiles
+from .numerics import compute_dtype
 from .quadratic import Form, choose_form, full_precision, responsibilities
 
 

@@ -7,12 +7,8 @@ import math
 import torch
 
 from .blocked_pieces import Room, num_pieces, pieces, tiles
+from .numerics import compute_dtype
 from .quadratic import choose_form, full_precision, responsibilities
-
-
-def compute_dtype(*tensors):
-    """Return the dtype of scores and sums: float32, or float64 where a tensor has it."""
-    return torch.float64 if any(t.dtype == torch.float64 for t in tensors) else torch.float32
 
 
 def memory_dtype(dtype, V_tilde, Z):

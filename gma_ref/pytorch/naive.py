@@ -7,7 +7,7 @@ import torch
 from . import memory
 from .mixture import GaussianMixture, log_density
 from .nonfinite import finite_rows, give_back, rest_of_tokens, split
-from .numerics import keep
+from .numerics import compute_dtype, keep
 from .state import Memory
 
 # without their checks, which the arguments have passed: of a short sequence these would take most of the time
@@ -66,14 +66,6 @@ def naive_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask, 
 def responsibilities(x, mixture):
     """Return the softmax of the scores, Eqs. (3) and (16)."""
     return torch.softmax(mixture.log_prior[..., None, :] + log_density(x, mixture), dim=-1)
-
-
-def compute_dtype(*tensors):
-    """Return the dtype that scores are taken in: what all tensors have in common, and float32 at least."""
-    dtype = torch.float32
-    for tensor in tensors:
-        dtype = torch.promote_types(dtype, tensor.dtype)
-    return dtype
 
 
 def state_to_continue(state, k, v, mixture):
