@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from . import native
 from .blocked_pieces import Room, num_pieces, pieces, tiles
 from .quadratic import choose_form, full_precision, responsibilities
 
@@ -44,6 +45,10 @@ def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps)
     run = forward_causal if causal else forward_bidirectional
     with full_precision(q.device):
         form = choose_form(mu, variance, log_prior, dtype)
+        if native.fits(form, q, k, v, V_tilde, Z):
+            state = None if V_tilde is None else (V_tilde, Z)
+            native.forward(form, q, k, v, key_mask, state, causal, eps, output, V_tilde_out, Z_out, reach, starts)
+            return output, V_tilde_out, Z_out, reach, starts
         for g, s in tiles(G, S, max(N, k.shape[2]), K, q.device):
             memory = join_memory(V_tilde, Z, V_tilde_out, g, s)
             mask = None if key_mask is None else key_mask[g, s]

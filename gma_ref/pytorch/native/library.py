@@ -1,0 +1,110 @@
+"""The C program: how it is compiled, kept, loaded, and called by several threads."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import itertools
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import threading
+from importlib import resources
+from pathlib import Path
+
+import torch
+
+FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fPIC", "-shared")
+
+
+class Array(ctypes.Structure):
+    """As in `kernel.c`."""
+
+    _fields_ = [("at", ctypes.c_void_p)] + [(name, ctypes.c_int64) for name in ("group", "sequence", "token")]
+
+    @classmethod
+    def of(cls, tensor):
+        """Describe a tensor (G, S, tokens, width); one whose rows are not contiguous cannot be described."""
+        return cls(tensor.data_ptr(), *tensor.stride()[:3])
+
+
+class Call(ctypes.Structure):
+    """As in `kernel.c`."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in "S N_q N_k d_r K d_v squares ranges range block whole pieces".split()),
+        ("eps", ctypes.c_double),
+        *((name, Array) for name in "q k v output".split()),
+        *((name, ctypes.c_void_p) for name in "mask centre weights offset memory reach starts".split()),
+    ]
+
+
+def source():
+    """Return the text of the C program."""
+    return resources.files(__package__).joinpath("kernel.c").read_text(encoding="utf-8")
+
+
+def location():
+    """Return where the compiled program is kept: one file per version of the program and kind of processor."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    made_of = source(), *FLAGS, platform.platform(), platform.processor(), torch.backends.cpu.get_cpu_capability()
+    name = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:16]
+    return Path(cache) / "gma_ref" / f"kernel-{name}.so"
+
+
+def build():
+    """Compile the program with the C compiler of this machine, which takes a few seconds, and use it from now on.
+
+    Returns
+    -------
+    Path
+        The shared library. It is found again by later processes on the same machine.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no compiler, or it fails; the message has what it said.
+    """
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise RuntimeError("no C compiler was found (cc, gcc or clang); everything works without, in eager PyTorch")
+    to = location()
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=to.parent) as folder:
+        made, text = Path(folder) / to.name, Path(folder) / "kernel.c"
+        text.write_text(source(), encoding="utf-8")
+        run = subprocess.run([compiler, *FLAGS, "-o", made, text, "-lm"], capture_output=True, text=True, check=False)
+        if run.returncode:
+            raise RuntimeError(f"{compiler} could not compile the kernel:\n{run.stderr}")
+        os.replace(made, to)
+    built.cache_clear()
+    return to
+
+
+@functools.cache
+def built():
+    """Return the loaded library, or None while it has not been built."""
+    return ctypes.CDLL(str(location())) if location().exists() else None
+
+
+def run(step, call, tasks):
+    """Let as many threads as PyTorch uses take the tasks of a step one after the other; ctypes frees the lock."""
+    function = getattr(built(), step)
+    waiting, failed = iter(range(tasks)), []
+
+    def work():
+        for task in waiting:
+            if function(ctypes.byref(call), ctypes.c_int64(task)):
+                failed.append(task)
+
+    helpers = [threading.Thread(target=work) for _ in range(min(torch.get_num_threads(), tasks) - 1)]
+    for helper in helpers:
+        helper.start()
+    work()
+    for helper in helpers:
+        helper.join()
+    if failed:
+        raise MemoryError(f"{step} found no memory for its buffers")
