@@ -46,9 +46,9 @@ def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps)
     with full_precision(q.device):
         form = choose_form(mu, variance, log_prior, dtype)
         if native.fits(form, q, k, v, V_tilde, Z):
-            state = None if V_tilde is None else (V_tilde, Z)
-            native.forward(form, q, k, v, key_mask, state, causal, eps, output, V_tilde_out, Z_out, reach, starts)
-            return output, V_tilde_out, Z_out, reach, starts
+            results = output, V_tilde_out, Z_out, reach, starts
+            native.forward(form, q, k, v, key_mask, V_tilde, Z, causal, eps, *results)
+            return results
         for g, s in tiles(G, S, max(N, k.shape[2]), K, q.device):
             memory = join_memory(V_tilde, Z, V_tilde_out, g, s)
             mask = None if key_mask is None else key_mask[g, s]

@@ -31,32 +31,49 @@ typedef struct {
 } Array;
 
 typedef struct {
-    int64_t S, N_q, N_k, d_r, K, d_v, squares, ranges, range, block, whole, pieces;
+    int64_t S, N_q, N_k, d_r, K, d_v, squares, causal, ranges, range, block, whole, pieces;
     double eps;
     Array q, k, v, output;
-    const uint8_t *mask;                     /* (G, S, N_k) or null */
-    const float *centre, *weights, *offset; /* (G, d_r) or null, (G, d_r (1 + squares), K), (G, K), K padded */
-    float *memory;                           /* (G, S, ranges, K + 1, d_v + 1), see below */
-    float *reach, *starts;                   /* (G, S, N_q); (G, S, blocks, K, d_v + 1), causal only */
+    const uint8_t *mask;                    /* (G, S, N_k) or null */
+    const float *centre, *weights, *offset; /* (G, d_r) or null, (G, d_r (1 + squares), K), (G, K), padded */
+    float *memory;                          /* (G, S, ranges, K + 1, d_v + 1), see `memory_of` */
+    float *reach, *starts;                  /* (G, S, N_q); (G, S, pieces, K, d_v + 1), causal only */
+    Array upstream, q_bar, k_bar, v_bar;    /* of the backward pass, from here on */
+    float *memory_bar, *mixture_bar;        /* as memory; (G, S, ranges, K, 2 d_r + 1): sums of x, of its squares, of 1 */
 } Call;
 
-/* What a worker has of its own. */
+/* What a worker has of its own. Lying arrays are [.][T], standing ones [T][.]. */
 typedef struct {
     const Call *call;
-    int64_t g, s, K, d_v, width; /* padded K and d_v, length of the features */
-    float *x;                    /* [width][T], features of a tile of tokens: x and its squares */
-    float *gamma_q, *gamma_k;    /* [K][T] */
-    float *v;                    /* [T][d_v] */
-    float *M, *Z;                /* [K][d_v] and [K], the memory */
-    float *affinity;             /* [T][T], [key][query] */
-    float *sums, *D;             /* [T][d_v] and [T], numerator and denominator */
-    float *rest, *lost;          /* [d_v] and [T][d_v]: values that are not finite, all so far, and up to each token */
-    int poisoned;                /* whether there were any */
+    int64_t g, s, range, K, d_v, d_r, width; /* padded K, d_v and d_r, length of the features */
+    int poisoned;                     /* whether there were values that are not finite */
+    float *x, *gamma_q, *gamma_k;     /* lying: features (x and its squares) and responsibilities of a tile of tokens */
+    float *v, *sums;                  /* standing: values, and numerators or what the gradient of the values is */
+    float *M, *Z, *affinity, *D;      /* [K][d_v] and [K], the memory; [key][query]; [T], denominators */
+    float *rest, *lost;               /* values that are not finite, all so far, and [T][d_v] those up to each token */
+    float *P, *lying, *r, *inner;     /* G / D standing; P or values lying; -<G, o> / D; their affinity [key][query] */
+    float *M_bar, *Z_bar;             /* gradient of the memory */
+    float *delta, *by_x, *rows;       /* lying: gradients of responsibilities, then scores; of features; they standing */
+    float *by_weights, *by_offset;    /* [K][2 d_r] and [K], gradients of the mixture */
+    float *queries, *keys;            /* responsibilities of the tiles of a block, causal only */
+    float check;                      /* 0 while all gradients are finite */
 } Work;
+
+static void clear(float *array, int64_t size) { memset(array, 0, sizeof(float) * size); }
+
+static float across(vec v)
+{
+    float sum = 0;
+    for (int i = 0; i < W; i++) sum += v[i];
+    return sum;
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t padded(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 
-/* C[i][j] += sum over l of A[i * ar + l * al] * B[l][j], R rows by J vectors: the sums stay in registers. */
+/* C[i][j] += sum over l of A[i * ar + l * al] * B[l][j], R rows by J vectors. The sums stay in registers, and start
+   from 0, so that many small terms do not meet a large C one by one. */
 static inline __attribute__((always_inline)) void block(int J, float *restrict C, int64_t c, const float *restrict A,
                                                         int64_t ar, int64_t al, const float *restrict B, int64_t b,
                                                         int64_t length)
@@ -65,7 +82,7 @@ static inline __attribute__((always_inline)) void block(int J, float *restrict C
 #pragma GCC unroll 8
     for (int i = 0; i < R; i++)
 #pragma GCC unroll 2
-        for (int j = 0; j < J; j++) sum[i][j] = *(vec *)(C + i * c + j * W);
+        for (int j = 0; j < J; j++) sum[i][j] = (vec){};
     for (int64_t l = 0; l < length; l++, A += al, B += b) {
         const vec b0 = *(const vec *)B, b1 = *(const vec *)(B + (J - 1) * W);
 #pragma GCC unroll 8
@@ -78,7 +95,7 @@ static inline __attribute__((always_inline)) void block(int J, float *restrict C
 #pragma GCC unroll 8
     for (int i = 0; i < R; i++)
 #pragma GCC unroll 2
-        for (int j = 0; j < J; j++) *(vec *)(C + i * c + j * W) = sum[i][j];
+        for (int j = 0; j < J; j++) *(vec *)(C + i * c + j * W) += sum[i][j];
 }
 
 /* The same for any number of rows and columns, C with rows of c numbers and B with rows of b. */
@@ -115,41 +132,43 @@ static inline vec exponential(vec x)
 /* Softmax of each column, in place. */
 static void softmax(float *gamma, int64_t K)
 {
-    for (int t = 0; t < T; t += W) {
-        vec most = *(vec *)(gamma + t), sum = {};
-        for (int64_t k = 1; k < K; k++) {
-            vec s = *(vec *)(gamma + k * T + t);
-            most = choose(s > most, s, most);
+    vec most[T / W], sum[T / W];
+    for (int t = 0; t < T / W; t++) most[t] = ((vec *)gamma)[t], sum[t] = (vec){};
+    for (int64_t k = 1; k < K; k++)
+        for (int t = 0; t < T / W; t++) {
+            const vec s = ((vec *)(gamma + k * T))[t];
+            most[t] = choose(s > most[t], s, most[t]);
         }
-        for (int64_t k = 0; k < K; k++) {
-            vec *s = (vec *)(gamma + k * T + t);
-            *s = exponential(*s - most);
-            sum += *s;
+    for (int64_t k = 0; k < K; k++)
+        for (int t = 0; t < T / W; t++) {
+            vec *s = (vec *)(gamma + k * T) + t;
+            *s = exponential(*s - most[t]);
+            sum[t] += *s;
         }
-        const vec scale = 1.0f / sum;
-        for (int64_t k = 0; k < K; k++) *(vec *)(gamma + k * T + t) *= scale;
-    }
+    for (int t = 0; t < T / W; t++) sum[t] = 1.0f / sum[t];
+    for (int64_t k = 0; k < K; k++)
+        for (int t = 0; t < T / W; t++) ((vec *)(gamma + k * T))[t] *= sum[t];
 }
 
-/* Rows of tokens to columns, four by four: out[m][t] = rows[t][m]. */
-static void lay(float *out, const float *rows, int64_t stride, int64_t width, int64_t tokens)
+/* out[j][i] = in[i][j], four by four: lays tokens down, or lets them stand again. */
+static void transpose(float *out, int64_t o, const float *in, int64_t n, int64_t rows, int64_t columns)
 {
-    int64_t m = 0;
-    if (tokens < T) memset(out, 0, sizeof(float) * width * T);
-    for (; m + 4 <= width && tokens == T; m += 4)
-        for (int t = 0; t < T; t += 4) {
-            const float *from = rows + t * stride + m;
-            const four a = *(four *)from, b = *(four *)(from + stride), c = *(four *)(from + 2 * stride),
-                       d = *(four *)(from + 3 * stride);
+    for (int64_t i = 0; i < rows; i += 4) {
+        int64_t j = 0;
+        for (; i + 4 <= rows && j + 4 <= columns; j += 4) {
+            const float *from = in + i * n + j;
+            float *to = out + j * o + i;
+            const four a = *(four *)from, b = *(four *)(from + n), c = *(four *)(from + 2 * n), d = *(four *)(from + 3 * n);
             const four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
                        AB = __builtin_shufflevector(a, b, 2, 6, 3, 7), CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-            *(four *)(out + m * T + t) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-            *(four *)(out + (m + 1) * T + t) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-            *(four *)(out + (m + 2) * T + t) = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
-            *(four *)(out + (m + 3) * T + t) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
+            *(four *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+            *(four *)(to + o) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+            *(four *)(to + 2 * o) = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
+            *(four *)(to + 3 * o) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
         }
-    for (; m < width; m++)
-        for (int64_t t = 0; t < tokens; t++) out[m * T + t] = rows[t * stride + m];
+        for (; j < columns; j++)
+            for (int64_t l = i; l < rows && l < i + 4; l++) out[j * o + l] = in[l * n + j];
+    }
 }
 
 static const float *tokens_of(const Work *w, const Array *array, int64_t token)
@@ -157,19 +176,44 @@ static const float *tokens_of(const Work *w, const Array *array, int64_t token)
     return array->at + w->g * array->group + w->s * array->sequence + token * array->token;
 }
 
-/* Features and responsibilities of a tile of tokens, Eq. (3). */
-static void responsibilities(Work *w, const Array *array, int64_t first, int64_t tokens, float *gamma)
+/* Ask for the rows of the next tile while this one is worked on. */
+static void fetch(const Work *w, const Array *array, int64_t first, int64_t end, int64_t width)
+{
+    for (int64_t t = first; t < end && t < first + T; t++)
+        for (int64_t m = 0; m < width; m += 16) __builtin_prefetch(tokens_of(w, array, t) + m);
+}
+
+static int is_key(const Work *w, int64_t token)
+{
+    return !w->call->mask || w->call->mask[(w->g * w->call->S + w->s) * w->call->N_k + token];
+}
+
+/* Features of a tile of tokens; those beyond the last, and masked keys, are 0 whatever they hold. */
+static void features(Work *w, const Array *array, int64_t first, int64_t tokens)
 {
     const Call *call = w->call;
-    const float *offset = call->offset + w->g * w->K;
-    lay(w->x, tokens_of(w, array, first), array->token, call->d_r, tokens);
+    const int keys = array == &call->k;
+    fetch(w, array, first + T, keys ? call->N_k : call->N_q, call->d_r);
+    if (tokens < T) clear(w->x, call->d_r * T);
+    transpose(w->x, T, tokens_of(w, array, first), array->token, tokens, call->d_r);
+    for (int64_t t = 0; keys && call->mask && t < tokens; t++)
+        for (int64_t m = 0; !is_key(w, first + t) && m < call->d_r; m++) w->x[m * T + t] = 0;
     for (int64_t i = 0; i < call->d_r * T; i += W) {
         vec *x = (vec *)(w->x + i);
         if (call->centre) *x -= call->centre[w->g * call->d_r + i / T];
         if (call->squares) *(vec *)(w->x + call->d_r * T + i) = *x * *x;
     }
+}
+
+static const float *weights_of(const Work *w) { return w->call->weights + w->g * padded(w->width, R) * w->K; }
+
+/* Features and responsibilities of a tile of tokens, Eq. (3). */
+static void responsibilities(Work *w, const Array *array, int64_t first, int64_t tokens, float *gamma)
+{
+    const float *offset = w->call->offset + w->g * w->K;
+    features(w, array, first, tokens);
     for (int64_t i = 0; i < w->K * T; i += W) *(vec *)(gamma + i) = (vec){} + offset[i / T];
-    product(gamma, T, w->K, T, call->weights + w->g * w->width * w->K, 1, w->K, w->x, T, w->width);
+    product(gamma, T, w->K, T, weights_of(w), 1, w->K, w->x, T, w->width);
     softmax(gamma, w->K);
 }
 
@@ -184,51 +228,57 @@ static void take_out(Work *w)
         }
 }
 
+/* Values of a tile of keys; those beyond the last and masked ones are 0. */
+static void values(Work *w, int64_t first, int64_t tokens)
+{
+    const Call *call = w->call;
+    vec check = {};
+    fetch(w, &call->v, first + T, call->N_k, call->d_v);
+    for (int64_t t = 0; t < T; t++) {
+        float *v = w->v + t * w->d_v;
+        if (t < tokens && is_key(w, first + t))
+            memcpy(v, tokens_of(w, &call->v, first + t), sizeof(float) * call->d_v);
+        else
+            clear(v, call->d_v);
+        for (int64_t e = 0; e < w->d_v; e += W) check += *(vec *)(v + e) * 0.0f;
+    }
+    if (!(across(check) == 0) || w->poisoned) take_out(w);
+}
+
 /* Responsibilities and values of a tile of keys; those beyond the last and masked ones are 0. */
 static void keys(Work *w, int64_t first, int64_t tokens)
 {
-    const Call *call = w->call;
-    const uint8_t *mask = call->mask ? call->mask + (w->g * call->S + w->s) * call->N_k + first : NULL;
-    vec check = {};
-    responsibilities(w, &call->k, first, tokens, w->gamma_k);
-    for (int64_t t = 0; t < T; t++) {
-        float *v = w->v + t * w->d_v;
-        if (t < tokens && (!mask || mask[t]))
-            memcpy(v, tokens_of(w, &call->v, first + t), sizeof(float) * call->d_v);
-        else {
-            memset(v, 0, sizeof(float) * call->d_v);
-            for (int64_t k = 0; k < w->K; k++) w->gamma_k[k * T + t] = 0;
-        }
-        for (int64_t e = 0; e < w->d_v; e += W) check += *(vec *)(v + e) * 0.0f;
-    }
-    int finite = 1;
-    for (int i = 0; i < W; i++) finite &= check[i] == 0;
-    if (!finite || w->poisoned) take_out(w);
+    responsibilities(w, &w->call->k, first, tokens, w->gamma_k);
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t k = 0; (t >= tokens || !is_key(w, first + t)) && k < w->K; k++) w->gamma_k[k * T + t] = 0;
+    values(w, first, tokens);
 }
 
-/* Sum of a row of a tile. */
-static inline float row_sum(const float *row)
+/* to[k] += sum over the tokens of a[k][t] (b[t], if given). */
+static void add_rows(float *to, const float *a, const float *b, int64_t K)
 {
-    vec sum = *(const vec *)row;
-    for (int t = W; t < T; t += W) sum += *(const vec *)(row + t);
-    float half[W];
-    memcpy(half, &sum, sizeof sum);
-    for (int n = W / 2; n; n /= 2)
-        for (int i = 0; i < n; i++) half[i] += half[i + n];
-    return half[0];
+    for (int64_t k = 0; k < K; k++, a += T) {
+        four sum = {};
+        for (int t = 0; t < T; t += 4)
+            if (b)
+                sum += *(four *)(a + t) * *(four *)(b + t);
+            else
+                sum += *(four *)(a + t);
+        to[k] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
 }
 
 /* Add a tile of keys to the memory, Eqs. (5) and (6). */
 static void write_tile(Work *w)
 {
     product(w->M, w->d_v, w->K, w->d_v, w->gamma_k, T, 1, w->v, w->d_v, T);
-    for (int64_t k = 0; k < w->K; k++) w->Z[k] += row_sum(w->gamma_k + k * T);
+    add_rows(w->Z, w->gamma_k, NULL, w->K);
 }
 
 /* Start numerator and denominator with what a tile of queries reads from the memory, Eq. (7). */
 static void read_tile(Work *w)
 {
-    memset(w->sums, 0, sizeof(float) * T * w->d_v);
+    clear(w->sums, T * w->d_v);
     product(w->sums, w->d_v, T, w->d_v, w->gamma_q, 1, T, w->M, w->d_v, w->K);
     for (int t = 0; t < T; t += W) {
         vec D = {};
@@ -237,16 +287,25 @@ static void read_tile(Work *w)
     }
 }
 
+/* Set to 0 what a query does not see: keys of the same tile after it. */
+static void cut_future(float *inner)
+{
+    for (int j = 0; j < T; j++) clear(inner + j * T, j);
+}
+
+/* Affinity of the keys of a tile with its queries, Eq. (11). */
+static void affinity(Work *w)
+{
+    clear(w->affinity, T * T);
+    product(w->affinity, T, T, T, w->gamma_k, 1, T, w->gamma_q, T, w->K);
+    cut_future(w->affinity);
+}
+
 /* Add what a tile of queries reads from the keys of the same tile up to each, Eq. (8b). */
 static void read_within(Work *w)
 {
-    memset(w->affinity, 0, sizeof(float) * T * T);
-    product(w->affinity, T, T, T, w->gamma_k, 1, T, w->gamma_q, T, w->K);
-    for (int j = 0; j < T; j++) {
-        float *row = w->affinity + j * T;
-        for (int i = 0; i < j; i++) row[i] = 0;
-        for (int i = 0; i < T; i += W) *(vec *)(w->D + i) += *(vec *)(row + i);
-    }
+    affinity(w);
+    for (int i = 0; i < T * T; i += W) *(vec *)(w->D + i % T) += *(vec *)(w->affinity + i);
     product(w->sums, w->d_v, T, w->d_v, w->affinity, 1, T, w->v, w->d_v, T);
 }
 
@@ -262,7 +321,7 @@ static void divide(Work *w, int64_t first, int64_t tokens)
         if (w->poisoned)
             for (int64_t e = 0; e < w->d_v; e++) sums[e] += w->lost[t * w->d_v + e];
         if (D == 0)
-            memset(out, 0, sizeof(float) * call->d_v);
+            clear(out, call->d_v);
         else if (isinf(scale))
             for (int64_t e = 0; e < call->d_v; e++) out[e] = sums[e] / D;
         else {
@@ -273,33 +332,10 @@ static void divide(Work *w, int64_t first, int64_t tokens)
 }
 
 /* The memory of a range, K + 1 rows of V and Z side by side; row K is what of the values is not finite. */
-static float *memory_of(const Work *w, int64_t range)
+static float *memory_of(const Work *w, float *memories)
 {
     const Call *call = w->call;
-    return call->memory + ((w->g * call->S + w->s) * call->ranges + range) * (call->K + 1) * (call->d_v + 1);
-}
-
-static void store_memory(const Work *w, float *to)
-{
-    const int64_t d_v = w->call->d_v;
-    for (int64_t k = 0; k < w->call->K; k++, to += d_v + 1) {
-        memcpy(to, w->M + k * w->d_v, sizeof(float) * d_v);
-        to[d_v] = w->Z[k];
-    }
-}
-
-static void load_memory(Work *w, const float *from)
-{
-    const int64_t d_v = w->call->d_v;
-    for (int64_t k = 0; k < w->call->K; k++, from += d_v + 1) {
-        memcpy(w->M + k * w->d_v, from, sizeof(float) * d_v);
-        w->Z[k] = from[d_v];
-    }
-    for (int64_t e = 0; e < d_v; e++) {
-        w->rest[e] = from[e];
-        w->poisoned |= from[e] != 0;
-    }
-    for (int64_t t = 0; t < T; t++) memcpy(w->lost + t * w->d_v, w->rest, sizeof(float) * w->d_v);
+    return memories + ((w->g * call->S + w->s) * call->ranges + w->range) * (call->K + 1) * (call->d_v + 1);
 }
 
 /* Where the memory before a block is kept for the backward pass; the last block are the tokens of no whole chunk. */
@@ -310,58 +346,95 @@ static float *start_of(const Work *w, int64_t token)
     return call->starts + ((w->g * call->S + w->s) * call->pieces + piece) * call->K * (call->d_v + 1);
 }
 
-static float *cut(float **from, int64_t size)
+static void store(const Work *w, float *to, const float *M, const float *Z)
 {
-    float *piece = *from;
-    *from += padded(size, 16);
-    return piece;
+    const int64_t d_v = w->call->d_v;
+    for (int64_t k = 0; k < w->call->K; k++, to += d_v + 1) {
+        memcpy(to, M + k * w->d_v, sizeof(float) * d_v);
+        to[d_v] = Z[k];
+    }
 }
 
-/* Buffers for one task, all 0. */
-static float *prepare(Work *w, const Call *call, int64_t sequence)
+static void load(const Work *w, const float *from, float *M, float *Z)
 {
-    const int64_t K = padded(call->K, R), d_v = padded(call->d_v, W), width = call->d_r * (1 + call->squares);
-    const int64_t size = width * T + 2 * K * T + 3 * T * d_v + K * d_v + K + T * T + T + d_v + 16 * 16;
-    float *room = aligned_alloc(64, padded(size, 16) * sizeof(float)), *rest = room;
-    if (!room) return NULL;
-    memset(room, 0, padded(size, 16) * sizeof(float));
-    *w = (Work){.call = call, .g = sequence / call->S, .s = sequence % call->S, .K = K, .d_v = d_v, .width = width};
-    w->x = cut(&rest, width * T), w->gamma_q = cut(&rest, K * T), w->gamma_k = cut(&rest, K * T);
-    w->v = cut(&rest, T * d_v), w->sums = cut(&rest, T * d_v), w->lost = cut(&rest, T * d_v);
-    w->M = cut(&rest, K * d_v), w->Z = cut(&rest, K), w->affinity = cut(&rest, T * T), w->D = cut(&rest, T);
-    w->rest = cut(&rest, d_v);
+    const int64_t d_v = w->call->d_v;
+    for (int64_t k = 0; k < w->call->K; k++, from += d_v + 1) {
+        memcpy(M + k * w->d_v, from, sizeof(float) * d_v);
+        Z[k] = from[d_v];
+    }
+}
+
+/* The memory of a range, and what of the values is not finite. */
+static void store_memory(const Work *w)
+{
+    float *memory = memory_of(w, w->call->memory);
+    store(w, memory, w->M, w->Z);
+    memcpy(memory + w->call->K * (w->call->d_v + 1), w->rest, sizeof(float) * w->call->d_v);
+}
+
+static void load_memory(Work *w)
+{
+    const float *memory = memory_of(w, w->call->memory), *rest = memory + w->call->K * (w->call->d_v + 1);
+    load(w, memory, w->M, w->Z);
+    for (int64_t e = 0; e < w->call->d_v; e++) {
+        w->rest[e] = rest[e];
+        w->poisoned |= rest[e] != 0;
+        for (int64_t t = 0; t < T; t++) w->lost[t * w->d_v + e] = rest[e];
+    }
+}
+
+/* Buffers for a task, which is a range of a sequence; all are 0. Returns what is to be freed. */
+static float *prepare(Work *w, const Call *call, int64_t task, int backward)
+{
+    const int64_t sequence = task / call->ranges, K = padded(call->K, R), d_v = padded(call->d_v, W);
+    const int64_t d_r = padded(call->d_r, W), width = call->d_r * (1 + call->squares), b = backward != 0;
+    const int64_t kept = b * call->causal * padded(least(call->block, call->N_q), T) * K;
+    *w = (Work){.call = call, .g = sequence / call->S, .s = sequence % call->S, .range = task % call->ranges,
+                .K = K, .d_v = d_v, .d_r = d_r, .width = width};
+    const struct { float **buffer; int64_t size; } all[] = {
+        {&w->x, width * T}, {&w->gamma_q, K * T}, {&w->gamma_k, K * T}, {&w->v, T * d_v}, {&w->sums, T * d_v},
+        {&w->M, K * d_v}, {&w->Z, K}, {&w->affinity, T * T}, {&w->D, T}, {&w->rest, d_v}, {&w->lost, T * d_v},
+        {&w->P, b * T * d_v}, {&w->lying, b * T * d_v}, {&w->r, b * T}, {&w->inner, b * T * T},
+        {&w->M_bar, b * K * d_v}, {&w->Z_bar, b * K}, {&w->delta, b * K * T}, {&w->by_x, b * padded(width, R) * T},
+        {&w->rows, b * T * 2 * d_r}, {&w->by_weights, b * K * 2 * d_r}, {&w->by_offset, b * K},
+        {&w->queries, kept}, {&w->keys, kept},
+    };
+    const int count = sizeof all / sizeof *all;
+    int64_t size = 0;
+    for (int i = 0; i < count; i++) size += padded(all[i].size, 16);
+    float *room = aligned_alloc(64, sizeof(float) * size), *next = room;
+    if (room) clear(room, size);
+    for (int i = 0; i < count; next += padded(all[i++].size, 16)) *all[i].buffer = next;
     return room;
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+/* Tokens of a range are first, first + T, ... before end. */
+#define FIRST(w) ((w).range * (w).call->range)
+#define END(w, N) least((w).call->N, ((w).range + 1) * (w).call->range)
 
-/* Task of the first step: write the keys of one range of one sequence into a memory of its own. */
+/* Forward, first step: write the keys of a range into a memory of its own. */
 int gma_write(const Call *call, int64_t task)
 {
     Work w;
-    float *room = prepare(&w, call, task / call->ranges);
+    float *room = prepare(&w, call, task, 0);
     if (!room) return 1;
-    const int64_t range = task % call->ranges, end = least(call->N_k, (range + 1) * call->range);
-    for (int64_t i = range * call->range; i < end; i += T) {
+    for (int64_t i = FIRST(w), end = END(w, N_k); i < end; i += T) {
         keys(&w, i, least(T, end - i));
         write_tile(&w);
     }
-    float *memory = memory_of(&w, range);
-    store_memory(&w, memory);
-    memcpy(memory + call->K * (call->d_v + 1), w.rest, sizeof(float) * call->d_v);
+    store_memory(&w);
     free(room);
     return 0;
 }
 
-/* Task of the second step, bidirectional: read for one range of queries; the memory is that of the whole sequence. */
+/* Forward, second step, bidirectional: read for a range of queries from the memory of the whole sequence. */
 int gma_read(const Call *call, int64_t task)
 {
     Work w;
-    float *room = prepare(&w, call, task / call->ranges);
+    float *room = prepare(&w, call, task, 0);
     if (!room) return 1;
-    const int64_t range = task % call->ranges, end = least(call->N_q, (range + 1) * call->range);
-    load_memory(&w, memory_of(&w, range));
-    for (int64_t i = range * call->range; i < end; i += T) {
+    load_memory(&w);
+    for (int64_t i = FIRST(w), end = END(w, N_q); i < end; i += T) {
         responsibilities(&w, &call->q, i, least(T, end - i), w.gamma_q);
         read_tile(&w);
         divide(&w, i, least(T, end - i));
@@ -370,18 +443,16 @@ int gma_read(const Call *call, int64_t task)
     return 0;
 }
 
-/* Task of the second step, causal: read and write one range, from the memory before it; leave the memory after it. */
+/* Forward, second step, causal: read and write a range, from the memory before it to the memory after it. */
 int gma_read_causal(const Call *call, int64_t task)
 {
     Work w;
-    float *room = prepare(&w, call, task / call->ranges);
+    float *room = prepare(&w, call, task, 0);
     if (!room) return 1;
-    const int64_t range = task % call->ranges, end = least(call->N_q, (range + 1) * call->range);
-    float *memory = memory_of(&w, range);
-    load_memory(&w, memory);
-    for (int64_t i = range * call->range; i < end; i += T) {
+    load_memory(&w);
+    for (int64_t i = FIRST(w), end = END(w, N_q); i < end; i += T) {
         const int64_t tokens = least(T, end - i);
-        if (i % call->block == 0 || i == call->whole) store_memory(&w, start_of(&w, i));
+        if (i % call->block == 0 || i == call->whole) store(&w, start_of(&w, i), w.M, w.Z);
         responsibilities(&w, &call->q, i, tokens, w.gamma_q);
         keys(&w, i, tokens);
         read_tile(&w);
@@ -389,8 +460,200 @@ int gma_read_causal(const Call *call, int64_t task)
         divide(&w, i, tokens);
         write_tile(&w);
     }
-    store_memory(&w, memory);
-    memcpy(memory + call->K * (call->d_v + 1), w.rest, sizeof(float) * call->d_v);
+    store_memory(&w);
     free(room);
     return 0;
+}
+
+/* What comes from above to a tile of queries: P = G / D and r = -<G, o> / D. */
+static void upstream(Work *w, int64_t first, int64_t tokens)
+{
+    const Call *call = w->call;
+    const float *reach = call->reach + (w->g * call->S + w->s) * call->N_q + first;
+    clear(w->sums, T * w->d_v);
+    clear(w->lying, T * w->d_v);
+    clear(w->P + tokens * w->d_v, (T - tokens) * w->d_v);
+    clear(w->r, T);
+    fetch(w, &call->upstream, first + T, call->N_q, call->d_v);
+    fetch(w, &call->output, first + T, call->N_q, call->d_v);
+    for (int64_t t = 0; t < tokens; t++) {
+        float *P = w->P + t * w->d_v;
+        memcpy(P, tokens_of(w, &call->upstream, first + t), sizeof(float) * call->d_v);
+        for (int64_t e = 0; e < w->d_v; e += W) *(vec *)(P + e) *= reach[t];
+    }
+    transpose(w->sums, T, tokens_of(w, &call->output, first), call->output.token, tokens, call->d_v);
+    transpose(w->lying, T, w->P, w->d_v, tokens, call->d_v);
+    for (int64_t i = 0; i < call->d_v * T; i += W)
+        *(vec *)(w->r + i % T) -= *(vec *)(w->sums + i) * *(vec *)(w->lying + i);
+}
+
+/* <V_j, P_i> + r_i for the queries and keys of a tile, lying as [key][query]. */
+static void upstream_within(Work *w)
+{
+    for (int i = 0; i < T * T; i += W) *(vec *)(w->inner + i) = *(vec *)(w->r + i % T);
+    product(w->inner, T, T, T, w->v, w->d_v, 1, w->lying, T, w->call->d_v);
+    cut_future(w->inner);
+}
+
+/* Gradient of the responsibilities of queries from what they read of the memory. */
+static void delta_of_queries(Work *w)
+{
+    for (int64_t i = 0; i < w->K * T; i += W) *(vec *)(w->delta + i) = *(vec *)(w->r + i % T) * w->Z[i / T];
+    product(w->delta, T, w->K, T, w->M, w->d_v, 1, w->lying, T, w->call->d_v);
+}
+
+/* Gradients of the responsibilities of keys, and of values, from the gradient of the memory that they wrote to. */
+static void delta_of_keys(Work *w)
+{
+    transpose(w->lying, T, w->v, w->d_v, T, w->d_v);
+    for (int64_t i = 0; i < w->K * T; i += W) *(vec *)(w->delta + i) = (vec){} + w->Z_bar[i / T];
+    product(w->delta, T, w->K, T, w->M_bar, w->d_v, 1, w->lying, T, w->call->d_v);
+    clear(w->sums, T * w->d_v);
+    product(w->sums, w->d_v, T, w->d_v, w->gamma_k, 1, T, w->M_bar, w->d_v, w->K);
+}
+
+/* Add what a tile of queries gives back to the memory that it read. */
+static void write_back(Work *w)
+{
+    product(w->M_bar, w->d_v, w->K, w->d_v, w->gamma_q, T, 1, w->P, w->d_v, T);
+    add_rows(w->Z_bar, w->gamma_q, w->r, w->K);
+}
+
+/* NaN unless all numbers are finite. */
+static float checked(const float *array, int64_t size)
+{
+    vec sum = {};
+    for (int64_t i = 0; i < size; i += W) sum += *(vec *)(array + i) * 0.0f;
+    return across(sum);
+}
+
+/* From responsibilities to scores, Eq. (18), and from those to the tokens of a tile and to the mixture. */
+static void back_through_scores(Work *w, const Array *array_bar, int64_t first, int64_t tokens, const float *gamma)
+{
+    const int64_t d_r = w->call->d_r;
+    vec mean[T / W] = {};
+    for (int64_t i = 0; i < w->K * T; i += W) mean[i % T / W] += *(vec *)(gamma + i) * *(vec *)(w->delta + i);
+    for (int64_t i = 0; i < w->K * T; i += W)
+        *(vec *)(w->delta + i) = *(vec *)(gamma + i) * (*(vec *)(w->delta + i) - mean[i % T / W]);
+
+    clear(w->by_x, padded(w->width, R) * T);
+    product(w->by_x, T, padded(w->width, R), T, weights_of(w), w->K, 1, w->delta, T, w->K);
+    for (int64_t i = 0; w->call->squares && i < d_r * T; i += W)
+        *(vec *)(w->by_x + i) += 2.0f * *(vec *)(w->x + i) * *(vec *)(w->by_x + d_r * T + i);
+    transpose((float *)tokens_of(w, array_bar, first), array_bar->token, w->by_x, T, d_r, tokens);
+    w->check += checked(w->by_x, d_r * T);
+
+    transpose(w->rows, 2 * w->d_r, w->x, T, d_r, T);
+    for (int t = 0; t < T; t++)
+        for (int64_t m = 0; m < w->d_r; m += W) {
+            const vec *x = (vec *)(w->rows + t * 2 * w->d_r + m);
+            *(vec *)(w->rows + t * 2 * w->d_r + w->d_r + m) = *x * *x;
+        }
+    product(w->by_weights, 2 * w->d_r, w->K, 2 * w->d_r, w->delta, T, 1, w->rows, 2 * w->d_r, T);
+    add_rows(w->by_offset, w->delta, NULL, w->K);
+}
+
+/* The gradients of a tile of keys, of which those of the values are in `sums`. */
+static void finish_keys(Work *w, int64_t first, int64_t tokens)
+{
+    for (int64_t t = 0; t < tokens; t++)
+        memcpy((float *)tokens_of(w, &w->call->v_bar, first + t), w->sums + t * w->d_v, sizeof(float) * w->call->d_v);
+    w->check += checked(w->sums, T * w->d_v);
+    back_through_scores(w, &w->call->k_bar, first, tokens, w->gamma_k);
+}
+
+/* Leave what a task of the backward pass has summed up; returns 2 if something is not finite, which needs care. */
+static int finish(Work *w, float *room)
+{
+    const int64_t d_r = w->call->d_r, K = w->call->K;
+    float *to = w->call->mixture_bar + ((w->g * w->call->S + w->s) * w->call->ranges + w->range) * K * (2 * d_r + 1);
+    for (int64_t k = 0; k < K; k++, to += 2 * d_r + 1) {
+        for (int64_t m = 0; m < d_r; m++) {
+            to[m] += w->by_weights[k * 2 * w->d_r + m];
+            to[d_r + m] += w->by_weights[k * 2 * w->d_r + w->d_r + m];
+        }
+        to[2 * d_r] += w->by_offset[k];
+    }
+    const float check = w->check + checked(w->by_weights, w->K * 2 * w->d_r) + checked(w->M_bar, w->K * w->d_v);
+    const int careful = w->poisoned || !(check == 0);
+    free(room);
+    return careful ? 2 : 0;
+}
+
+/* Backward, first step: sum up what the queries of a range give back to the memory; bidirectional, do them as well. */
+int gma_queries_back(const Call *call, int64_t task)
+{
+    Work w;
+    float *room = prepare(&w, call, task, 1);
+    if (!room) return 1;
+    load_memory(&w);
+    for (int64_t i = FIRST(w), end = END(w, N_q); i < end; i += T) {
+        responsibilities(&w, &call->q, i, least(T, end - i), w.gamma_q);
+        upstream(&w, i, least(T, end - i));
+        write_back(&w);
+        if (call->causal) continue;
+        delta_of_queries(&w);
+        back_through_scores(&w, &call->q_bar, i, least(T, end - i), w.gamma_q);
+    }
+    store(&w, memory_of(&w, call->memory_bar), w.M_bar, w.Z_bar);
+    return finish(&w, room);
+}
+
+/* Backward, second step, bidirectional: a range of keys receives the gradient of the memory. */
+int gma_keys_back(const Call *call, int64_t task)
+{
+    Work w;
+    float *room = prepare(&w, call, task, 1);
+    if (!room) return 1;
+    load(&w, memory_of(&w, call->memory_bar), w.M_bar, w.Z_bar);
+    for (int64_t i = FIRST(w), end = END(w, N_k); i < end; i += T) {
+        keys(&w, i, least(T, end - i));
+        delta_of_keys(&w);
+        finish_keys(&w, i, least(T, end - i));
+    }
+    return finish(&w, room);
+}
+
+/* Backward, second step, causal: from the last block of a range to the first; through a block forwards for its
+   queries, which need the memory before them, then backwards for its keys, which need the gradient after them. */
+int gma_back_causal(const Call *call, int64_t task)
+{
+    Work w;
+    float *room = prepare(&w, call, task, 1);
+    if (!room) return 1;
+    const int64_t first = FIRST(w), end = END(w, N_q);
+    load(&w, memory_of(&w, call->memory_bar), w.M_bar, w.Z_bar);
+    for (int64_t b = first + (end - first - 1) / call->block * call->block; b >= first; b -= call->block) {
+        const int64_t stop = least(end, b + call->block);
+        load(&w, start_of(&w, b), w.M, w.Z);
+        for (int64_t i = b; i < stop; i += T) {
+            const int64_t tokens = least(T, stop - i);
+            w.gamma_q = w.queries + (i - b) * w.K, w.gamma_k = w.keys + (i - b) * w.K;
+            keys(&w, i, tokens);
+            responsibilities(&w, &call->q, i, tokens, w.gamma_q);
+            upstream(&w, i, tokens);
+            upstream_within(&w);
+            delta_of_queries(&w);
+            product(w.delta, T, w.K, T, w.gamma_k, T, 1, w.inner, T, T);
+            back_through_scores(&w, &call->q_bar, i, tokens, w.gamma_q);
+            write_tile(&w);
+        }
+        for (int64_t i = b + (stop - b - 1) / T * T; i >= b; i -= T) {
+            const int64_t tokens = least(T, stop - i);
+            w.gamma_q = w.queries + (i - b) * w.K, w.gamma_k = w.keys + (i - b) * w.K;
+            values(&w, i, tokens);
+            features(&w, &call->k, i, tokens);
+            upstream(&w, i, tokens);
+            upstream_within(&w);
+            affinity(&w);
+            delta_of_keys(&w);
+            product(w.sums, w.d_v, T, w.d_v, w.affinity, T, 1, w.P, w.d_v, T);
+            transpose(w.affinity, T, w.inner, T, T, T);
+            product(w.delta, T, w.K, T, w.gamma_q, T, 1, w.affinity, T, T);
+            finish_keys(&w, i, tokens);
+            write_back(&w);
+        }
+    }
+    store(&w, memory_of(&w, call->memory_bar), w.M_bar, w.Z_bar);
+    return finish(&w, room);
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-import itertools
 import os
 import platform
 import shutil
@@ -35,10 +34,12 @@ class Call(ctypes.Structure):
     """As in `kernel.c`."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in "S N_q N_k d_r K d_v squares ranges range block whole pieces".split()),
+        *((name, ctypes.c_int64) for name in "S N_q N_k d_r K d_v squares causal ranges range block whole pieces".split()),
         ("eps", ctypes.c_double),
         *((name, Array) for name in "q k v output".split()),
         *((name, ctypes.c_void_p) for name in "mask centre weights offset memory reach starts".split()),
+        *((name, Array) for name in "upstream q_bar k_bar v_bar".split()),
+        *((name, ctypes.c_void_p) for name in "memory_bar mixture_bar".split()),
     ]
 
 
@@ -91,14 +92,16 @@ def built():
 
 
 def run(step, call, tasks):
-    """Let as many threads as PyTorch uses take the tasks of a step one after the other; ctypes frees the lock."""
+    """Let as many threads as PyTorch uses take the tasks of a step one after the other; ctypes frees the lock.
+
+    Returns what the tasks returned, other than 0.
+    """
     function = getattr(built(), step)
-    waiting, failed = iter(range(tasks)), []
+    waiting, returned = iter(range(tasks)), set()
 
     def work():
         for task in waiting:
-            if function(ctypes.byref(call), ctypes.c_int64(task)):
-                failed.append(task)
+            returned.add(function(ctypes.byref(call), ctypes.c_int64(task)))
 
     helpers = [threading.Thread(target=work) for _ in range(min(torch.get_num_threads(), tasks) - 1)]
     for helper in helpers:
@@ -106,5 +109,6 @@ def run(step, call, tasks):
     work()
     for helper in helpers:
         helper.join()
-    if failed:
+    if 1 in returned:
         raise MemoryError(f"{step} found no memory for its buffers")
+    return returned

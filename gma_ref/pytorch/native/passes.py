@@ -1,4 +1,8 @@
-"""The two passes of the blocked form by the C program: what it gets, and in which steps it works."""
+"""The two passes of the blocked form by the C program: what it gets, and in which steps it works.
+
+Sequences are divided into ranges of tokens for the threads. Each range has a memory of its own, or a gradient of one;
+between two steps they are summed here: all of them, or causally those before (backwards: after) each range.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,9 @@ from ..blocked_pieces import CHUNK, block_length
 from ..quadratic import Expanded
 from .library import Array, Call, built, run
 
-RANGE = 4096  # tokens of a task, where a sequence is divided
-ROWS = 8  # K is padded to a multiple of it
+RANGE = 4096  # tokens of a range
+ROWS = 8  # K and the length of the features are padded to a multiple of it
+NOT_FINITE = 2  # what a step of the backward pass says when it met something that needs more care than it takes
 
 
 def fits(form, *tensors):
@@ -21,58 +26,111 @@ def fits(form, *tensors):
     return all(t.device.type == "cpu" and t.dtype == torch.float32 and t.numel() for t in given)
 
 
-def prepare(form, q, k, v, key_mask, eps, ranges, length, causal):
-    """Return the description of a call, and what must be kept while it is used."""
-    S, N_q, d_r = q.shape[1:]
-    K = form.mu.shape[-2]
-    q, k, v = (t if t.stride(-1) == 1 or t.shape[-1] == 1 else t.contiguous() for t in (q, k, v))
-    more = -K % ROWS
-    weights = form.by_linear if form.by_square is None else torch.cat([form.by_linear, form.by_square], dim=1)
-    weights = functional.pad(weights, (0, more)).contiguous()
-    offset = functional.pad(form.offset, (0, more), value=-torch.inf).contiguous()
-    centre = None if form.centre is None else form.centre.contiguous()
-    mask = None if key_mask is None else key_mask.contiguous()
-    kept = q, k, v, weights, offset, centre, mask
-    pointers = {"mask": mask, "centre": centre, "weights": weights, "offset": offset}
-    call = Call(
-        S=S, N_q=N_q, N_k=k.shape[2], d_r=d_r, K=K, d_v=v.shape[-1], squares=form.by_square is not None,
-        ranges=ranges, range=length, block=block_length(K, causal), whole=N_q - N_q % CHUNK, eps=eps,
-        q=Array.of(q), k=Array.of(k), v=Array.of(v),
-        **{name: None if tensor is None else tensor.data_ptr() for name, tensor in pointers.items()},
-    )  # fmt: skip
-    return call, kept
+def with_rows(tensor):
+    """Return a tensor whose rows are contiguous: itself, or a copy."""
+    return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
 
 
-def forward(form, q, k, v, key_mask, state, causal, eps, output, V_tilde, Z, reach, starts):
-    """Fill the results of the forward pass, as `blocked_forward.forward` does.
+class Plan:
+    """A call of the program: its description, and the tensors that it points to."""
 
-    Sequences are divided into ranges for the threads. First each range of keys is written into a memory of its own;
-    those are summed; then queries read. Causally that is done only where there are too few sequences.
-    """
-    (G, S, N, _), K = q.shape, form.mu.shape[-2]
-    block = block_length(K, causal)
-    length = -(-RANGE // block) * block
-    enough = causal and G * S >= torch.get_num_threads()
-    ranges = 1 if enough else max(1, -(-max(N, k.shape[2]) // length))
-    length = max(N, k.shape[2]) if ranges == 1 else length
-    call, kept = prepare(form, q, k, v, key_mask, eps, ranges, length, causal)
-    memory = q.new_zeros(G, S, ranges, K + 1, v.shape[-1] + 1)
+    def __init__(self, form, q, k, v, key_mask, causal, eps):
+        (G, S, N_q, d_r), N_k, (K, d_v) = q.shape, k.shape[2], (form.mu.shape[-2], v.shape[-1])
+        length, block = max(N_q, N_k), block_length(K, causal)
+        self.ranges, self.range = 1, length
+        if not causal or G * S < torch.get_num_threads():
+            self.range = -(-RANGE // block) * block
+            self.ranges = -(-length // self.range)
+        self.causal, self.tasks, self.kept = causal, G * S * self.ranges, []
+        weights = form.by_linear if form.by_square is None else torch.cat([form.by_linear, form.by_square], dim=1)
+        weights = functional.pad(weights, (0, -K % ROWS, 0, -weights.shape[1] % ROWS))
+        self.call = Call(
+            S=S, N_q=N_q, N_k=N_k, d_r=d_r, K=K, d_v=d_v, squares=form.by_square is not None, causal=causal,
+            ranges=self.ranges, range=self.range, block=block, whole=N_q - N_q % CHUNK, eps=eps,
+            q=self.tokens(q), k=self.tokens(k), v=self.tokens(v),
+            mask=self.array(key_mask), centre=self.array(form.centre), weights=self.array(weights),
+            offset=self.array(functional.pad(form.offset, (0, -K % ROWS), value=-torch.inf)),
+        )  # fmt: skip
+        self.memories = lambda: q.new_zeros(G, S, self.ranges, K + 1, d_v + 1)
+
+    def tokens(self, tensor):
+        """Describe a tensor (G, S, tokens, width)."""
+        self.kept.append(with_rows(tensor))
+        return Array.of(self.kept[-1])
+
+    def array(self, tensor):
+        """Return the address of a tensor, made contiguous, or None."""
+        if tensor is None:
+            return None
+        self.kept.append(tensor.contiguous())
+        return self.kept[-1].data_ptr()
+
+    def run(self, step):
+        """Run a step; tell whether it met something that is not finite."""
+        return NOT_FINITE in run(step, self.call, self.tasks)
+
+
+def side_by_side(memories, V_tilde, Z):
+    """Return a memory as the program has it: K + 1 rows of V and Z, the last for what is not finite of the values."""
+    memory = torch.zeros_like(memories[:, :, :1])
+    for room, given in ((memory[:, :, 0, :-1, :-1], V_tilde), (memory[:, :, 0, :-1, -1], Z)):
+        if given is not None:
+            room.copy_(given)
+    return memory
+
+
+def forward(form, q, k, v, key_mask, V_tilde, Z, causal, eps, output, V_tilde_out, Z_out, reach, starts):
+    """Fill the results of the forward pass, as `blocked_forward.forward` does."""
+    plan = Plan(form, q, k, v, key_mask, causal, eps)
+    call, memory = plan.call, plan.memories()
     call.output, call.memory, call.reach = Array.of(output), memory.data_ptr(), reach.data_ptr()
     if causal:
         call.starts, call.pieces = starts.data_ptr(), starts.shape[2]
         starts[:, :, -2:] = 0
-    if ranges > 1 or not causal:
-        run("gma_write", call, G * S * ranges)
-    before = torch.zeros_like(memory[:, :, :1])
-    if state is not None:
-        before[:, :, 0, :K, :-1], before[:, :, 0, :K, -1] = state
+    if plan.ranges > 1 or not causal:
+        plan.run("gma_write")
+    before = side_by_side(memory, V_tilde, Z)
     if causal:
         memory.copy_(torch.cat([before, memory[:, :, :-1]], dim=2).cumsum(2))
-        run("gma_read_causal", call, G * S * ranges)
     else:
         memory.copy_(memory.sum(2, keepdim=True) + before)
-        run("gma_read", call, G * S * ranges)
+    plan.run("gma_read_causal" if causal else "gma_read")
     after = memory[:, :, -1]
-    torch.add(after[:, :, :K, :-1], after[:, :, K:, :-1], out=V_tilde)
-    Z.copy_(after[:, :, :K, -1])
-    del kept
+    torch.add(after[:, :, :-1, :-1], after[:, :, -1:, :-1], out=V_tilde_out)
+    Z_out.copy_(after[:, :, :-1, -1])
+
+
+def backward(
+    form, q, k, v, key_mask, causal, V_tilde_out, Z_out, output, reach, starts, upstream, V_tilde_bar, Z_bar, gradients
+):
+    """Fill the gradients of q, k, v and of the state, and add those of the mixture to `form`; False if it cannot."""
+    plan = Plan(form, q, k, v, key_mask, causal, 0)
+    call, memory, memory_bar = plan.call, plan.memories(), plan.memories()
+    (G, S, _, d_r), K = q.shape, form.mu.shape[-2]
+    mixture_bar = q.new_zeros(G, S * plan.ranges, K, 2 * d_r + 1)
+    made = [with_rows(gradient) for gradient in gradients[:3]]
+    call.q_bar, call.k_bar, call.v_bar = (plan.tokens(gradient) for gradient in made)
+    call.output, call.upstream = plan.tokens(output), plan.tokens(upstream)
+    call.memory, call.memory_bar, call.mixture_bar = (t.data_ptr() for t in (memory, memory_bar, mixture_bar))
+    call.reach, call.starts, call.pieces = reach.data_ptr(), starts.data_ptr(), starts.shape[2]
+    if not causal:
+        memory.copy_(side_by_side(memory, V_tilde_out, Z_out))
+    not_finite = (plan.ranges > 1 or not causal) and plan.run("gma_queries_back")
+    after = side_by_side(memory_bar, V_tilde_bar, Z_bar)
+    if causal:
+        memory_bar.copy_(torch.cat([memory_bar[:, :, 1:], after], dim=2).flip(2).cumsum(2).flip(2))
+    else:
+        memory_bar.copy_(memory_bar.sum(2, keepdim=True) + after)
+    if not_finite or plan.run("gma_back_causal" if causal else "gma_keys_back"):
+        return False
+    for gradient, filled in zip(gradients, made, strict=False):
+        if filled is not gradient:
+            gradient.copy_(filled)
+    if gradients[6].numel():
+        gradients[6].copy_(memory_bar[:, :, 0, :-1, :-1])
+        gradients[7].copy_(memory_bar[:, :, 0, :-1, -1])
+    linear, squares, total = mixture_bar.sum(1).mT.split([d_r, d_r, 1], dim=1)
+    form.linear += linear
+    form.squares += squares
+    form.total += total
+    return True
