@@ -176,10 +176,10 @@ static const float *tokens_of(const Work *w, const Array *array, int64_t token)
     return array->at + w->g * array->group + w->s * array->sequence + token * array->token;
 }
 
-/* Ask for the rows of the next tile while this one is worked on. */
+/* Ask for some rows from memory, which arrive while something else is worked on. */
 static void fetch(const Work *w, const Array *array, int64_t first, int64_t end, int64_t width)
 {
-    for (int64_t t = first; t < end && t < first + T; t++)
+    for (int64_t t = first; t < end; t++)
         for (int64_t m = 0; m < width; m += 16) __builtin_prefetch(tokens_of(w, array, t) + m);
 }
 
@@ -193,7 +193,6 @@ static void features(Work *w, const Array *array, int64_t first, int64_t tokens)
 {
     const Call *call = w->call;
     const int keys = array == &call->k;
-    fetch(w, array, first + T, keys ? call->N_k : call->N_q, call->d_r);
     if (tokens < T) clear(w->x, call->d_r * T);
     transpose(w->x, T, tokens_of(w, array, first), array->token, tokens, call->d_r);
     for (int64_t t = 0; keys && call->mask && t < tokens; t++)
@@ -210,10 +209,19 @@ static const float *weights_of(const Work *w) { return w->call->weights + w->g *
 /* Features and responsibilities of a tile of tokens, Eq. (3). */
 static void responsibilities(Work *w, const Array *array, int64_t first, int64_t tokens, float *gamma)
 {
-    const float *offset = w->call->offset + w->g * w->K;
+    const Call *call = w->call;
+    const float *offset = call->offset + w->g * w->K;
+    const int keys = array == &call->k;
+    const Array *also = keys ? &call->v : &call->output;
+    const int64_t total = keys ? call->N_k : call->N_q;
     features(w, array, first, tokens);
     for (int64_t i = 0; i < w->K * T; i += W) *(vec *)(gamma + i) = (vec){} + offset[i / T];
-    product(gamma, T, w->K, T, weights_of(w), 1, w->K, w->x, T, w->width);
+    for (int64_t k = 0; k < w->K; k += R) {
+        const int64_t next = first + T + k * T / w->K, stop = first + T + (k + R) * T / w->K;
+        fetch(w, array, least(next, total), least(stop, total), call->d_r);
+        fetch(w, also, least(next, total), least(stop, total), call->d_v);
+        product(gamma + k * T, T, R, T, weights_of(w) + k, 1, w->K, w->x, T, w->width);
+    }
     softmax(gamma, w->K);
 }
 
@@ -233,7 +241,6 @@ static void values(Work *w, int64_t first, int64_t tokens)
 {
     const Call *call = w->call;
     vec check = {};
-    fetch(w, &call->v, first + T, call->N_k, call->d_v);
     for (int64_t t = 0; t < T; t++) {
         float *v = w->v + t * w->d_v;
         if (t < tokens && is_key(w, first + t))
@@ -474,8 +481,6 @@ static void upstream(Work *w, int64_t first, int64_t tokens)
     clear(w->lying, T * w->d_v);
     clear(w->P + tokens * w->d_v, (T - tokens) * w->d_v);
     clear(w->r, T);
-    fetch(w, &call->upstream, first + T, call->N_q, call->d_v);
-    fetch(w, &call->output, first + T, call->N_q, call->d_v);
     for (int64_t t = 0; t < tokens; t++) {
         float *P = w->P + t * w->d_v;
         memcpy(P, tokens_of(w, &call->upstream, first + t), sizeof(float) * call->d_v);
