@@ -24,6 +24,8 @@ typedef float vec __attribute__((vector_size(BYTES), may_alias));
 typedef int32_t bits __attribute__((vector_size(BYTES), may_alias));
 typedef float four __attribute__((vector_size(16), may_alias, aligned(4)));
 
+#define V(array, i) (*(vec *)((array) + (i))) /* the vector that begins at a number of an array */
+
 /* One call: sizes, and the arrays as (G, S, tokens, width) with their strides in numbers; the width is contiguous. */
 typedef struct {
     const float *at;
@@ -55,7 +57,7 @@ typedef struct {
     float *M_bar, *Z_bar;             /* gradient of the memory */
     float *delta, *by_x, *rows;       /* lying: gradients of responsibilities, then scores; of features; they standing */
     float *by_weights, *by_offset;    /* [K][2 d_r] and [K], gradients of the mixture */
-    float *queries, *keys;            /* responsibilities of the tiles of a block, causal only */
+    float *queries, *keys, *inners;   /* gamma_q, gamma_k and inner of the tiles of a block, causal only */
     float check;                      /* 0 while all gradients are finite */
 } Work;
 
@@ -220,6 +222,7 @@ static void responsibilities(Work *w, const Array *array, int64_t first, int64_t
         const int64_t next = first + T + k * T / w->K, stop = first + T + (k + R) * T / w->K;
         fetch(w, array, least(next, total), least(stop, total), call->d_r);
         fetch(w, also, least(next, total), least(stop, total), call->d_v);
+        if (w->P && !keys) fetch(w, &call->upstream, least(next, total), least(stop, total), call->d_v);
         product(gamma + k * T, T, R, T, weights_of(w) + k, 1, w->K, w->x, T, w->width);
     }
     softmax(gamma, w->K);
@@ -404,14 +407,14 @@ static float *prepare(Work *w, const Call *call, int64_t task, int backward)
         {&w->P, b * T * d_v}, {&w->lying, b * T * d_v}, {&w->r, b * T}, {&w->inner, b * T * T},
         {&w->M_bar, b * K * d_v}, {&w->Z_bar, b * K}, {&w->delta, b * K * T}, {&w->by_x, b * padded(width, R) * T},
         {&w->rows, b * T * 2 * d_r}, {&w->by_weights, b * K * 2 * d_r}, {&w->by_offset, b * K},
-        {&w->queries, kept}, {&w->keys, kept},
+        {&w->queries, kept}, {&w->keys, kept}, {&w->inners, kept / K * T},
     };
     const int count = sizeof all / sizeof *all;
     int64_t size = 0;
     for (int i = 0; i < count; i++) size += padded(all[i].size, 16);
     float *room = aligned_alloc(64, sizeof(float) * size), *next = room;
     if (room) clear(room, size);
-    for (int i = 0; i < count; next += padded(all[i++].size, 16)) *all[i].buffer = next;
+    for (int i = 0; i < count; next += padded(all[i++].size, 16)) *all[i].buffer = all[i].size ? next : NULL;
     return room;
 }
 
@@ -477,10 +480,7 @@ static void upstream(Work *w, int64_t first, int64_t tokens)
 {
     const Call *call = w->call;
     const float *reach = call->reach + (w->g * call->S + w->s) * call->N_q + first;
-    clear(w->sums, T * w->d_v);
-    clear(w->lying, T * w->d_v);
-    clear(w->P + tokens * w->d_v, (T - tokens) * w->d_v);
-    clear(w->r, T);
+    if (tokens < T) clear(w->sums, T * w->d_v), clear(w->lying, T * w->d_v), clear(w->P, T * w->d_v);
     for (int64_t t = 0; t < tokens; t++) {
         float *P = w->P + t * w->d_v;
         memcpy(P, tokens_of(w, &call->upstream, first + t), sizeof(float) * call->d_v);
@@ -488,8 +488,11 @@ static void upstream(Work *w, int64_t first, int64_t tokens)
     }
     transpose(w->sums, T, tokens_of(w, &call->output, first), call->output.token, tokens, call->d_v);
     transpose(w->lying, T, w->P, w->d_v, tokens, call->d_v);
-    for (int64_t i = 0; i < call->d_v * T; i += W)
-        *(vec *)(w->r + i % T) -= *(vec *)(w->sums + i) * *(vec *)(w->lying + i);
+    for (int t = 0; t < T; t += W) {
+        vec r = {};
+        for (int64_t i = t; i < call->d_v * T; i += T) r -= V(w->sums, i) * V(w->lying, i);
+        V(w->r, t) = r;
+    }
 }
 
 /* <V_j, P_i> + r_i for the queries and keys of a tile, lying as [key][query]. */
@@ -536,24 +539,29 @@ static float checked(const float *array, int64_t size)
 static void back_through_scores(Work *w, const Array *array_bar, int64_t first, int64_t tokens, const float *gamma)
 {
     const int64_t d_r = w->call->d_r;
-    vec mean[T / W] = {};
-    for (int64_t i = 0; i < w->K * T; i += W) mean[i % T / W] += *(vec *)(gamma + i) * *(vec *)(w->delta + i);
-    for (int64_t i = 0; i < w->K * T; i += W)
-        *(vec *)(w->delta + i) = *(vec *)(gamma + i) * (*(vec *)(w->delta + i) - mean[i % T / W]);
+    vec check = {};
+    for (int t = 0; t < T; t += W) {
+        vec mean = {}, other = {};
+        for (int64_t i = t; i < w->K * T; i += 2 * T) {
+            mean += V(gamma, i) * V(w->delta, i);
+            other += V(gamma, i + T) * V(w->delta, i + T);
+        }
+        mean += other;
+        for (int64_t i = t; i < w->K * T; i += T) V(w->delta, i) = V(gamma, i) * (V(w->delta, i) - mean);
+    }
 
     clear(w->by_x, padded(w->width, R) * T);
     product(w->by_x, T, padded(w->width, R), T, weights_of(w), w->K, 1, w->delta, T, w->K);
-    for (int64_t i = 0; w->call->squares && i < d_r * T; i += W)
-        *(vec *)(w->by_x + i) += 2.0f * *(vec *)(w->x + i) * *(vec *)(w->by_x + d_r * T + i);
+    for (int64_t i = 0; i < d_r * T; i += W) {
+        if (w->call->squares) V(w->by_x, i) += 2.0f * V(w->x, i) * V(w->by_x, d_r * T + i);
+        check += V(w->by_x, i) * 0.0f;
+    }
+    w->check += across(check);
     transpose((float *)tokens_of(w, array_bar, first), array_bar->token, w->by_x, T, d_r, tokens);
-    w->check += checked(w->by_x, d_r * T);
 
     transpose(w->rows, 2 * w->d_r, w->x, T, d_r, T);
     for (int t = 0; t < T; t++)
-        for (int64_t m = 0; m < w->d_r; m += W) {
-            const vec *x = (vec *)(w->rows + t * 2 * w->d_r + m);
-            *(vec *)(w->rows + t * 2 * w->d_r + w->d_r + m) = *x * *x;
-        }
+        for (int64_t m = t * 2 * w->d_r; m < (t * 2 + 1) * w->d_r; m += W) V(w->rows, w->d_r + m) = V(w->rows, m) * V(w->rows, m);
     product(w->by_weights, 2 * w->d_r, w->K, 2 * w->d_r, w->delta, T, 1, w->rows, 2 * w->d_r, T);
     add_rows(w->by_offset, w->delta, NULL, w->K);
 }
@@ -633,7 +641,7 @@ int gma_back_causal(const Call *call, int64_t task)
         load(&w, start_of(&w, b), w.M, w.Z);
         for (int64_t i = b; i < stop; i += T) {
             const int64_t tokens = least(T, stop - i);
-            w.gamma_q = w.queries + (i - b) * w.K, w.gamma_k = w.keys + (i - b) * w.K;
+            w.gamma_q = w.queries + (i - b) * w.K, w.gamma_k = w.keys + (i - b) * w.K, w.inner = w.inners + (i - b) * T;
             keys(&w, i, tokens);
             responsibilities(&w, &call->q, i, tokens, w.gamma_q);
             upstream(&w, i, tokens);
@@ -645,11 +653,10 @@ int gma_back_causal(const Call *call, int64_t task)
         }
         for (int64_t i = b + (stop - b - 1) / T * T; i >= b; i -= T) {
             const int64_t tokens = least(T, stop - i);
-            w.gamma_q = w.queries + (i - b) * w.K, w.gamma_k = w.keys + (i - b) * w.K;
+            w.gamma_q = w.queries + (i - b) * w.K, w.gamma_k = w.keys + (i - b) * w.K, w.inner = w.inners + (i - b) * T;
             values(&w, i, tokens);
             features(&w, &call->k, i, tokens);
             upstream(&w, i, tokens);
-            upstream_within(&w);
             affinity(&w);
             delta_of_keys(&w);
             product(w.sums, w.d_v, T, w.d_v, w.affinity, T, 1, w.P, w.d_v, T);
