@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -16,11 +17,13 @@ from pathlib import Path
 
 import torch
 
-FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fPIC", "-shared")
+FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared")
+FOR_THIS_PROCESSOR = (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
+PROGRAM, HEADERS = ("forward.c", "backward.c"), ("vectors.h", "tile.h")
 
 
 class Array(ctypes.Structure):
-    """As in `kernel.c`."""
+    """As in `tile.h`."""
 
     _fields_ = [("at", ctypes.c_void_p)] + [(name, ctypes.c_int64) for name in ("group", "sequence", "token")]
 
@@ -31,10 +34,11 @@ class Array(ctypes.Structure):
 
 
 class Call(ctypes.Structure):
-    """As in `kernel.c`."""
+    """As in `tile.h`."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in "S N_q N_k d_r K d_v squares causal ranges range block whole pieces".split()),
+        *((name, ctypes.c_int64) for name in "S N_q N_k d_r K d_v squares".split()),
+        *((name, ctypes.c_int64) for name in "causal ranges range block whole pieces".split()),
         ("eps", ctypes.c_double),
         *((name, Array) for name in "q k v output".split()),
         *((name, ctypes.c_void_p) for name in "mask centre weights offset memory reach starts".split()),
@@ -44,16 +48,24 @@ class Call(ctypes.Structure):
 
 
 def source():
-    """Return the text of the C program."""
-    return resources.files(__package__).joinpath("kernel.c").read_text(encoding="utf-8")
+    """Return the files of the C program and their text."""
+    folder = resources.files(__package__)
+    return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in PROGRAM + HEADERS}
+
+
+def processor():
+    """Return what tells this kind of processor from another, since the program runs on no lesser one."""
+    told = Path("/proc/cpuinfo").read_text().split("\n\n")[0] if Path("/proc/cpuinfo").exists() else ""
+    lines = [line for line in told.splitlines() if line.startswith(("model name", "flags", "Features", "CPU part"))]
+    return platform.platform(), platform.processor(), *lines
 
 
 def location():
     """Return where the compiled program is kept: one file per version of the program and kind of processor."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    made_of = source(), *FLAGS, platform.platform(), platform.processor(), torch.backends.cpu.get_cpu_capability()
+    made_of = *source().values(), *FLAGS, *processor()
     name = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:16]
-    return Path(cache) / "gma_ref" / f"kernel-{name}.so"
+    return Path(cache) / "gma_ref" / f"blocked-{name}.so"
 
 
 def build():
@@ -75,12 +87,16 @@ def build():
     to = location()
     to.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=to.parent) as folder:
-        made, text = Path(folder) / to.name, Path(folder) / "kernel.c"
-        text.write_text(source(), encoding="utf-8")
-        run = subprocess.run([compiler, *FLAGS, "-o", made, text, "-lm"], capture_output=True, text=True, check=False)
-        if run.returncode:
-            raise RuntimeError(f"{compiler} could not compile the kernel:\n{run.stderr}")
-        os.replace(made, to)
+        for name, text in source().items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        for flags in FOR_THIS_PROCESSOR:
+            command = [*shlex.split(compiler), *FLAGS, *flags, *PROGRAM, "-o", to.name, "-lm"]
+            told = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            if told.returncode == 0:
+                break
+        else:
+            raise RuntimeError(f"{compiler} could not compile the program:\n{told.stderr}")
+        os.replace(Path(folder) / to.name, to)
     built.cache_clear()
     return to
 

@@ -38,7 +38,7 @@ class Plan:
         (G, S, N_q, d_r), N_k, (K, d_v) = q.shape, k.shape[2], (form.mu.shape[-2], v.shape[-1])
         length, block = max(N_q, N_k), block_length(K, causal)
         self.ranges, self.range = 1, length
-        if not causal or G * S < torch.get_num_threads():
+        if not causal or torch.get_num_threads() > G * S:
             self.range = -(-RANGE // block) * block
             self.ranges = -(-length // self.range)
         self.causal, self.tasks, self.kept = causal, G * S * self.ranges, []
