@@ -13,6 +13,7 @@ from ..blocked_pieces import CHUNK, block_length
 from ..quadratic import Expanded
 from .library import Array, Call, built, run
 
+TILE = 32  # `T` of vectors.h; blocks have whole tiles
 RANGE = 4096  # tokens of a range
 ROWS = 8  # K and the length of the features are padded to a multiple of it
 NOT_FINITE = 2  # what a step of the backward pass says when it met something that needs more care than it takes
@@ -20,7 +21,7 @@ NOT_FINITE = 2  # what a step of the backward pass says when it met something th
 
 def fits(form, *tensors):
     """Tell whether the program is there and made for these arguments: float32 on the CPU, scores by products."""
-    if not isinstance(form, Expanded) or built() is None:
+    if not isinstance(form, Expanded) or built() is None or block_length(form.mu.shape[-2], causal=True) % TILE:
         return False
     given = [tensor for tensor in (form.mu, *tensors) if tensor is not None]
     return all(t.device.type == "cpu" and t.dtype == torch.float32 and t.numel() for t in given)
@@ -36,7 +37,7 @@ class Plan:
 
     def __init__(self, form, q, k, v, key_mask, causal, eps):
         (G, S, N_q, d_r), N_k, (K, d_v) = q.shape, k.shape[2], (form.mu.shape[-2], v.shape[-1])
-        length, block = max(N_q, N_k), block_length(K, causal)
+        length, block = max(N_q, N_k), block_length(K, causal=True)
         self.ranges, self.range = 1, length
         if not causal or torch.get_num_threads() > G * S:
             self.range = -(-RANGE // block) * block
