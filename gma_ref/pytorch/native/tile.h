@@ -110,13 +110,13 @@ static inline void responsibilities(Work *w, const Array *array, int64_t first, 
     const int keys = array == &call->k;
     const int64_t total = keys ? call->N_k : call->N_q;
     const float *offset = call->offset + w->g * w->K;
+    const Array *next[] = {array, keys ? &call->k_bar : &call->q_bar, keys ? &call->v : &call->output,
+                           keys ? &call->v_bar : &call->upstream}; /* null if the pass has none */
     features(w, array, first, tokens);
     for (int64_t i = 0; i < w->K * T; i += W) V(gamma, i) = (vec){} + offset[i / T];
     for (int64_t k = 0; k < w->K; k += R) {
         const int64_t from = first + T + k * T / w->K, to = least(total, first + T + (k + R) * T / w->K);
-        fetch(w, array, from, to, call->d_r);
-        fetch(w, keys ? &call->v : &call->output, from, to, call->d_v);
-        if (!keys) fetch(w, &call->upstream, from, to, call->d_v);
+        for (int i = 0; i < 4; i++) fetch(w, next[i], from, to, i < 2 ? call->d_r : call->d_v);
         product(gamma + k * T, T, R, T, weights_of(w) + k, 1, w->K, w->x, T, w->width);
     }
     softmax(gamma, w->K);
