@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -19,6 +20,7 @@ import torch
 
 FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared")
 FOR_THIS_PROCESSOR = (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
+off = False  # see `switched_off`
 PROGRAM, HEADERS = ("forward.c", "backward.c"), ("vectors.h", "tile.h")
 
 
@@ -99,6 +101,22 @@ def build():
         os.replace(Path(folder) / to.name, to)
     built.cache_clear()
     return to
+
+
+@contextlib.contextmanager
+def switched_off():
+    """Let everything go on in eager mode within a `with`, as if nothing had been built; for comparison."""
+    global off
+    before, off = off, True
+    try:
+        yield
+    finally:
+        off = before
+
+
+def ready():
+    """Tell whether the program is to be used."""
+    return not off and built() is not None
 
 
 @functools.cache

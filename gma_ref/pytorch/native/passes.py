@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from ..blocked_pieces import CHUNK, block_length
 from ..quadratic import Expanded
-from .library import Array, Call, built, run
+from .library import Array, Call, ready, run
 
 TILE = 32  # `T` of vectors.h; blocks have whole tiles
 RANGE = 4096  # tokens of a range
@@ -21,7 +21,7 @@ NOT_FINITE = 2  # what a step of the backward pass says when it met something th
 
 def fits(form, *tensors):
     """Tell whether the program is there and made for these arguments: float32 on the CPU, scores by products."""
-    if not isinstance(form, Expanded) or built() is None or block_length(form.mu.shape[-2], causal=True) % TILE:
+    if not isinstance(form, Expanded) or not ready() or block_length(form.mu.shape[-2], causal=True) % TILE:
         return False
     given = [tensor for tensor in (form.mu, *tensors) if tensor is not None]
     return all(t.device.type == "cpu" and t.dtype == torch.float32 and t.numel() for t in given)

@@ -80,15 +80,12 @@ static inline int is_key(const Work *w, int64_t token)
 
 static inline const float *weights_of(const Work *w) { return w->call->weights + w->g * padded(w->width, R) * w->K; }
 
-/* Features of a tile of tokens; those beyond the last, and masked keys, are 0 whatever they hold. */
+/* Features of a tile of tokens; those beyond the last are 0. */
 static inline void features(Work *w, const Array *array, int64_t first, int64_t tokens)
 {
     const Call *call = w->call;
-    const int keys = array == &call->k;
     if (tokens < T) clear(w->x, call->d_r * T);
     transpose(w->x, T, tokens_of(w, array, first), array->token, tokens, call->d_r);
-    for (int64_t t = 0; keys && call->mask && t < tokens; t++)
-        for (int64_t m = 0; !is_key(w, first + t) && m < call->d_r; m++) w->x[m * T + t] = 0;
     for (int64_t i = 0; i < call->d_r * T; i += W) {
         vec *x = (vec *)(w->x + i);
         if (call->centre) *x -= call->centre[w->g * call->d_r + i / T];
