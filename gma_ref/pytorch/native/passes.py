@@ -1,11 +1,13 @@
 """The two passes of the blocked form by the C program: what it gets, and in which steps it works.
 
 Sequences are divided into ranges of tokens for the threads. Each range has a memory of its own, or a gradient of one;
-between two steps they are summed here: all of them, or causally those before (backwards: after) each range.
+between two steps they are summed here: all of them, or causally those before (backwards: after) each range. NumPy does
+that, since PyTorch would wake its own threads, which then wait beside those of the next step and hold them up.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch.nn import functional
 
@@ -52,7 +54,7 @@ class Plan:
             mask=self.array(key_mask), centre=self.array(form.centre), weights=self.array(weights),
             offset=self.array(functional.pad(form.offset, (0, -K % ROWS), value=-torch.inf)),
         )  # fmt: skip
-        self.memories = lambda: q.new_zeros(G, S, self.ranges, K + 1, d_v + 1)
+        self.memories = lambda: np.zeros((G, S, self.ranges, K + 1, d_v + 1), np.float32)
 
     def tokens(self, tensor):
         """Describe a tensor (G, S, tokens, width)."""
@@ -73,10 +75,10 @@ class Plan:
 
 def side_by_side(memories, V_tilde, Z):
     """Return a memory as the program has it: K + 1 rows of V and Z, the last for what is not finite of the values."""
-    memory = torch.zeros_like(memories[:, :, :1])
+    memory = np.zeros_like(memories[:, :, :1])
     for room, given in ((memory[:, :, 0, :-1, :-1], V_tilde), (memory[:, :, 0, :-1, -1], Z)):
         if given is not None:
-            room.copy_(given)
+            room[:] = given.numpy()
     return memory
 
 
@@ -84,7 +86,7 @@ def forward(form, q, k, v, key_mask, V_tilde, Z, causal, eps, output, V_tilde_ou
     """Fill the results of the forward pass, as `blocked_forward.forward` does."""
     plan = Plan(form, q, k, v, key_mask, causal, eps)
     call, memory = plan.call, plan.memories()
-    call.output, call.memory, call.reach = Array.of(output), memory.data_ptr(), reach.data_ptr()
+    call.output, call.memory, call.reach = Array.of(output), memory.ctypes.data, reach.data_ptr()
     if causal:
         call.starts, call.pieces = starts.data_ptr(), starts.shape[2]
         starts[:, :, -2:] = 0
@@ -92,13 +94,13 @@ def forward(form, q, k, v, key_mask, V_tilde, Z, causal, eps, output, V_tilde_ou
         plan.run("gma_write")
     before = side_by_side(memory, V_tilde, Z)
     if causal:
-        memory.copy_(torch.cat([before, memory[:, :, :-1]], dim=2).cumsum(2))
+        memory[:] = np.cumsum(np.concatenate([before, memory[:, :, :-1]], axis=2), axis=2)
     else:
-        memory.copy_(memory.sum(2, keepdim=True) + before)
+        memory[:] = memory.sum(2, keepdims=True) + before
     plan.run("gma_read_causal" if causal else "gma_read")
     after = memory[:, :, -1]
-    torch.add(after[:, :, :-1, :-1], after[:, :, -1:, :-1], out=V_tilde_out)
-    Z_out.copy_(after[:, :, :-1, -1])
+    np.add(after[:, :, :-1, :-1], after[:, :, -1:, :-1], out=V_tilde_out.numpy())
+    Z_out.numpy()[:] = after[:, :, :-1, -1]
 
 
 def backward(
@@ -108,29 +110,30 @@ def backward(
     plan = Plan(form, q, k, v, key_mask, causal, 0)
     call, memory, memory_bar = plan.call, plan.memories(), plan.memories()
     (G, S, _, d_r), K = q.shape, form.mu.shape[-2]
-    mixture_bar = q.new_zeros(G, S * plan.ranges, K, 2 * d_r + 1)
+    mixture_bar = np.zeros((G, S * plan.ranges, K, 2 * d_r + 1), np.float32)
     made = [with_rows(gradient) for gradient in gradients[:3]]
     call.q_bar, call.k_bar, call.v_bar = (plan.tokens(gradient) for gradient in made)
     call.output, call.upstream = plan.tokens(output), plan.tokens(upstream)
-    call.memory, call.memory_bar, call.mixture_bar = (t.data_ptr() for t in (memory, memory_bar, mixture_bar))
+    call.memory, call.memory_bar, call.mixture_bar = (a.ctypes.data for a in (memory, memory_bar, mixture_bar))
     call.reach, call.starts, call.pieces = reach.data_ptr(), starts.data_ptr(), starts.shape[2]
     if not causal:
-        memory.copy_(side_by_side(memory, V_tilde_out, Z_out))
+        memory[:] = side_by_side(memory, V_tilde_out, Z_out)
     not_finite = (plan.ranges > 1 or not causal) and plan.run("gma_queries_back")
     after = side_by_side(memory_bar, V_tilde_bar, Z_bar)
     if causal:
-        memory_bar.copy_(torch.cat([memory_bar[:, :, 1:], after], dim=2).flip(2).cumsum(2).flip(2))
+        from_the_end = np.concatenate([memory_bar[:, :, 1:], after], axis=2)[:, :, ::-1]
+        memory_bar[:] = np.cumsum(from_the_end, axis=2)[:, :, ::-1]
     else:
-        memory_bar.copy_(memory_bar.sum(2, keepdim=True) + after)
+        memory_bar[:] = memory_bar.sum(2, keepdims=True) + after
     if not_finite or plan.run("gma_back_causal" if causal else "gma_keys_back"):
         return False
     for gradient, filled in zip(gradients, made, strict=False):
         if filled is not gradient:
             gradient.copy_(filled)
     if gradients[6].numel():
-        gradients[6].copy_(memory_bar[:, :, 0, :-1, :-1])
-        gradients[7].copy_(memory_bar[:, :, 0, :-1, -1])
-    linear, squares, total = mixture_bar.sum(1).mT.split([d_r, d_r, 1], dim=1)
+        gradients[6].numpy()[:] = memory_bar[:, :, 0, :-1, :-1]
+        gradients[7].numpy()[:] = memory_bar[:, :, 0, :-1, -1]
+    linear, squares, total = torch.from_numpy(mixture_bar.sum(1)).mT.split([d_r, d_r, 1], dim=1)
     form.linear += linear
     form.squares += squares
     form.total += total
