@@ -16,6 +16,10 @@ check-notebooks: .venv/made      ## run each notebook alone, as on Colab
 lab: .venv/made                  ## open the notebooks in JupyterLab
 	$(BIN)/pip install --quiet -r requirements.txt jupyterlab && $(BIN)/jupyter lab book
 
+bench: .venv/made                ## time GMA against its targets and other methods; OPTIONS="--quick" for the short run
+	-$(BIN)/pip install --quiet --no-deps -r requirements-bench.txt
+	$(BIN)/python -m gma_ref.timing $(OPTIONS)
+
 lint: .venv/made                 ## style, spelling, who may import whom
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/codespell
 
@@ -25,4 +29,4 @@ lint: .venv/made                 ## style, spelling, who may import whom
 	$(BIN)/pip install --quiet --no-deps -r requirements-texts.txt
 	touch $@
 
-.PHONY: test book notebooks check-notebooks lab lint
+.PHONY: test book notebooks check-notebooks lab bench lint

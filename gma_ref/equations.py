@@ -16,7 +16,7 @@ class Equation:
     name : str
         What the equation says, in a few words.
     function : str
-        The function of the reference that computes it, as a dotted name.
+        The function that computes it, as a dotted name: of the reference, or of the PyTorch room where it stands alone.
     test : str
         The test that fails when the function is wrong, as pytest names it.
     chapter : str or None
@@ -40,11 +40,11 @@ class Equation:
     pytorch: str | None = None
 
 
-def _row(label, status, name, function, test, chapter=None, proof=None, pytorch=None, **more):
+def _row(label, status, name, function, test, chapter=None, proof=None, pytorch=None, room="reference", **more):
     anchor = f"book/{chapter}#eq-{label.lower()}" if chapter else None
     proof = proof and f"gma_ref.proofs.{proof}"
     pytorch = pytorch and f"gma_ref.pytorch.{pytorch}"
-    function, test = f"gma_ref.reference.{function}", f"tests/reference/{test}"
+    function, test = f"gma_ref.{room}.{function}", f"tests/{room}/{test}"
     return Equation(label, status, name, function, test, anchor, proof, pytorch=pytorch, **more)
 
 
@@ -59,6 +59,7 @@ LEARNING = "theory/learning_the_mixture"
 GRADIENTS = "theory/gradients"
 STRUCTURE = "theory/low_rank"
 STABILITY = "theory/stability"
+BLOCKED = "speed/blocked"
 
 EQUATIONS = (
     _row("1", "given", "dot-product attention", "attention.scaled_dot_product_attention",
@@ -225,4 +226,10 @@ EQUATIONS = (
     _row("B6b", "ours", "global constant with a background", "global_stability.background_bound",
          "test_stability.py::test_bound_with_a_background_is_that_of_the_formula", STABILITY,
          by_hand="for one broadest component"),
+    _row("T1", "ours", "block recurrence", "blocked.blocked_attention",
+         "test_parity.py::test_state_and_its_gradients_are_those_of_the_equations", BLOCKED, room="pytorch",
+         by_hand="the causal outputs, for any cuts"),
+    _row("T2", "ours", "recomputing backward pass", "blocked.blocked_attention",
+         "test_parity.py::test_pieces_of_a_sequence_give_the_outputs_and_gradients_of_the_whole", BLOCKED,
+         room="pytorch", by_hand="all gradients, for any cuts"),
 )  # fmt: skip

@@ -1,5 +1,7 @@
 """Gaussian Mixture Attention in PyTorch: the names of the reference, with gradients, masks, state and speed."""
 
+from torch.serialization import add_safe_globals
+
 from .attention import (
     affinity,
     attention_weights,
@@ -9,8 +11,9 @@ from .attention import (
 )
 from .layer import GaussianMixtureAttention
 from .learned_mixture import LearnedGaussianMixture, mixture_parameters
-from .memory import Memory, prefix_memory, read_memory, slot_means, update_memory, write_memory
+from .memory import prefix_memory, read_memory, slot_means, update_memory, write_memory
 from .mixture import GaussianMixture, log_density, responsibilities, scores
+from .state import Memory
 
 __all__ = [
     "GaussianMixture",
@@ -32,3 +35,5 @@ __all__ = [
     "update_memory",
     "write_memory",
 ]
+
+add_safe_globals([GaussianMixture, Memory])  # saved, they are loaded as weights are

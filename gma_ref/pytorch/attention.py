@@ -9,9 +9,9 @@ from torch.nn import functional
 
 from .checks import accepts
 from .implementations import choose
-from .memory import Memory
 from .mixture import GaussianMixture
 from .numerics import keep, ratio
+from .state import Memory
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -216,8 +216,8 @@ def gaussian_mixture_attention(
     return_state : bool
         Return also the memory after all keys, to continue from.
     implementation : {"auto", "naive", "blocked"}
-        ``"naive"`` is the equations as they are written, and causally makes a tensor of N·K·d_v numbers; it has
-        derivatives of any order. ``"blocked"`` keeps nothing of size N·K. ``"auto"`` chooses by shapes and device.
+        ``"naive"`` is the equations as written, with tensors of N·K·d_r and causally N·K·d_v numbers, and derivatives
+        of any order. ``"blocked"`` keeps nothing of size N·K. ``"auto"`` chooses by shapes and device.
 
     Returns
     -------
@@ -225,8 +225,8 @@ def gaussian_mixture_attention(
         In the dtype of `v`; scores and sums are taken in float32 at least. A row that no key reaches is 0; a query that
         holds NaN has a row of NaN in any case.
     state : Memory
-        If asked for, with the leading axes of the output, in the dtype of `state` and in float32 at least: a state in
-        float64 keeps the sums in float64, whatever the tokens are.
+        If asked for, with the leading axes of the output, in the widest dtype of scores and `state`, float32 at least:
+        a state in float64 keeps the sums in float64, whatever the tokens are.
 
     Raises
     ------
@@ -237,7 +237,7 @@ def gaussian_mixture_attention(
     -----
     Causally, changing a token changes no earlier output by a bit, and a token that is not finite reaches its own and
     later positions alone. A query whose upstream gradient is 0 sends nothing backwards, whatever it holds. Autocast has
-    no effect inside. Source: Huang & Raza (2026), Eqs. (7) and (8b).
+    no effect on the forward pass. Source: Huang & Raza (2026), Eqs. (7) and (8b).
     """
     attend = choose(implementation)
     parameters = mixture.mu, mixture.variance, mixture.log_prior

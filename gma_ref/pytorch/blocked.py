@@ -51,6 +51,7 @@ ARGUMENTS = (
 )
 RESULTS = "Tensor output, Tensor V_tilde_out, Tensor Z_out, Tensor reach, Tensor starts"
 UPSTREAM = "Tensor upstream, Tensor? V_tilde_bar, Tensor? Z_bar"
+GRADIENTS = ", ".join(8 * ["Tensor"])  # not a list of tensors, over which `is_grads_batched` could not map
 
 # Each pass is one operation, into which neither autograd nor a compiler looks.
 blocked_op = torch.library.custom_op(
@@ -63,7 +64,7 @@ blocked_backward_op = torch.library.custom_op(
     "gma_ref::blocked_backward",
     blocked_backward.backward,
     mutates_args=(),
-    schema=f"({ARGUMENTS}, {RESULTS}, {UPSTREAM}) -> Tensor[]",
+    schema=f"({ARGUMENTS}, {RESULTS}, {UPSTREAM}) -> ({GRADIENTS})",
 )
 
 
@@ -91,8 +92,7 @@ def batched(operation):
             return argument.flatten(0, 1)
 
         results = operation(*(as_groups(*pair) for pair in zip(arguments, in_dims, strict=True)))
-        results = type(results)(result.unflatten(0, (info.batch_size, -1)) for result in results)
-        return results, type(results)(0 for _ in results)
+        return tuple(result.unflatten(0, (info.batch_size, -1)) for result in results), (0,) * len(results)
 
     return rule
 
@@ -108,9 +108,9 @@ class Blocked(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(*arguments):
-        """Run the operation."""
-        return blocked_op(*arguments)
+    def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps):
+        """Run the operation; a compiler, where no gradient is asked for, counts the arguments to know of no context."""
+        return blocked_op(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -123,7 +123,8 @@ class Blocked(torch.autograd.Function):
     @staticmethod
     def backward(ctx, upstream, V_tilde_bar, Z_bar, *_):
         """Return the gradients, and None for what was not given or has none."""
-        tensors, results = ctx.saved_tensors[:9], ctx.saved_tensors[9:]
+        saved = ctx.saved_tensors  # asked for once: checkpointing computes them anew each time
+        tensors, results = saved[:9], saved[9:]
         if upstream is None:
             upstream = torch.zeros_like(results[0])
         run = blocked_backward_op if torch.compiler.is_compiling() else BlockedBackward.apply
@@ -140,7 +141,7 @@ class BlockedBackward(torch.autograd.Function):
     @staticmethod
     def forward(*arguments):
         """Run the operation."""
-        return tuple(blocked_backward_op(*arguments))
+        return blocked_backward_op(*arguments)
 
     @staticmethod
     def setup_context(ctx, inputs, output):

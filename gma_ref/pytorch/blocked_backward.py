@@ -52,7 +52,7 @@ def from_the_end(array):
 def empty_gradients(q, k, v, mu, variance, log_prior, V_tilde, Z):
     """Return room for the gradients; without a state, its two are empty."""
     state = [q.new_empty(q.shape[0], 0) if t is None else torch.empty_like(t) for t in (V_tilde, Z)]
-    return [torch.empty_like(t) for t in (q, k, v, mu, variance, log_prior)] + state
+    return *(torch.empty_like(t) for t in (q, k, v, mu, variance, log_prior)), *state
 
 
 def backward(

@@ -176,8 +176,9 @@ def check_tensor(name, value):
     """Refuse what is not an ordinary tensor."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(value).__name__} (torch.as_tensor makes one)")
-    if value.layout != torch.strided:
-        raise TypeError(f"{name} must be a dense tensor, got layout {value.layout}")
+    if value.layout != torch.strided or value.is_nested:
+        came = "a nested tensor" if value.is_nested else f"layout {value.layout}"
+        raise TypeError(f"{name} must be a dense tensor, got {came}")
 
 
 def check_index(index):

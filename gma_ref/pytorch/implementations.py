@@ -15,9 +15,10 @@ def automatic(q, k, v, mu, *others, **options):
 
     A compiler always gets the blocked form, of which one graph serves all lengths.
     """
-    few = max(q.numel(), k.numel(), v.numel()) * mu.shape[-2] <= FEW
-    starts_quickly = few and q.device.type == "cpu" and not torch.compiler.is_compiling()
-    attend = naive_attention if starts_quickly else blocked_attention
+    # a compiler is not let near the comparison, of which it would make a graph for few tokens and one for many
+    looks = q.device.type == "cpu" and not torch.compiler.is_compiling()
+    few = looks and max(q.numel(), k.numel(), v.numel()) * mu.shape[-2] <= FEW
+    attend = naive_attention if few else blocked_attention
     return attend(q, k, v, mu, *others, **options)
 
 

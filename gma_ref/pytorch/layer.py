@@ -12,13 +12,14 @@ from torch.nn import functional as F
 from ..reference.checks import as_flag, as_size
 from .attention import gaussian_mixture_attention
 from .checks import Tensors
+from .implementations import choose
 from .learned_mixture import LearnedGaussianMixture, as_width
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
     from torch import Tensor
 
-    from .memory import Memory
+    from .state import Memory
 
 
 class GaussianMixtureAttention(nn.Module):
@@ -66,9 +67,11 @@ class GaussianMixtureAttention(nn.Module):
     Notes
     -----
     What differs from ``nn.MultiheadAttention``: tokens are ``(..., N, d_model)``, batch first; keys and values come
-    from one `context`; `key_mask` is True where a key takes part, the opposite of ``key_padding_mask``; there is no
-    mask of single pairs (``attn_mask``), since no pair is ever looked at, and no matrix of weights to return; the
-    width of a head need not be ``d_model // num_heads``; the module returns the output alone. Source: Huang & Raza
+    from one `context` of the same width, which a causal layer does not take; `key_mask` is True where a key takes part,
+    the opposite of ``key_padding_mask``; there is no mask of single pairs (``attn_mask``), since no pair is ever looked
+    at, no matrix of weights to return, and no dropout of weights; the width of a head need not be
+    ``d_model // num_heads``; there are no biases by default, and weights start with a variance of one over the number
+    of inputs; the module returns the output alone. Source: Huang & Raza
     (2026), Eqs. (4)-(8); heads and :math:`W_O` as in Vaswani et al. (2017).
     """
 
@@ -101,8 +104,8 @@ class GaussianMixtureAttention(nn.Module):
         self.routing_dim = width if routing_dim is None else as_width("routing_dim", routing_dim)
         self.value_dim = width if value_dim is None else as_width("value_dim", value_dim)
         self.causal, self.qk_norm = as_flag("causal", causal), as_flag("qk_norm", qk_norm)
-        self.eps = as_size("eps", eps)
-        self.implementation = implementation
+        choose(implementation)  # refuses an unknown one
+        self.eps, self.implementation = as_size("eps", eps), implementation
         options = {"device": device, "dtype": dtype}
         linear = partial(nn.Linear, bias=as_flag("bias", bias), **options)
         self.w_q = linear(self.d_model, self.num_heads * self.routing_dim)
@@ -166,7 +169,7 @@ class GaussianMixtureAttention(nn.Module):
         Raises
         ------
         TypeError, ValueError
-            If an argument has another dtype or shape, or if a causal layer is given a context.
+            If an argument is no such tensor, or if a causal layer is given a context.
 
         Notes
         -----
@@ -182,7 +185,7 @@ class GaussianMixtureAttention(nn.Module):
             q, k, v, self.mixture(), key_mask=key_mask, state=state, return_state=True, **options
         )
         y = self.w_o(output.transpose(-2, -3).flatten(-2))
-        return (y, state) if return_state else y
+        return (y, state) if as_flag("return_state", return_state) else y
 
     def step(self, x_t: Float[Tensor, "... d_model"], state: Memory | None = None):
         """Take one more token of a causal sequence; the outputs are those of `forward` over the whole.
@@ -202,7 +205,7 @@ class GaussianMixtureAttention(nn.Module):
         Raises
         ------
         TypeError, ValueError
-            If an argument has another dtype or shape, or if the layer is not causal.
+            If an argument is no such tensor, or if the layer is not causal.
         """
         if not self.causal:
             raise ValueError("step must be called on a layer with causal=True, got causal=False")

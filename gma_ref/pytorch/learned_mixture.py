@@ -47,9 +47,10 @@ class LearnedGaussianMixture(nn.Module):
 
     Notes
     -----
-    It starts where tokens of unit variance get responsibilities of at least half the largest entropy,
-    :math:`\log K`, whatever the width: see `reset_parameters`. No weight decay should pull at these parameters:
-    `mixture_parameters` names them. Source: Huang & Raza (2026), Eqs. (13), (14) and (15).
+    It starts where tokens of unit variance get responsibilities that on average, over tokens and over draws of the
+    means, have more than half the largest entropy, :math:`\log K`, whatever the width: see `reset_parameters`. No
+    weight decay should pull at these parameters: `mixture_parameters` names them. Source: Huang & Raza
+    (2026), Eqs. (13), (14) and (15).
     """
 
     def __init__(self, num_components, routing_dim, num_heads=None, eps_sigma=1e-6, *, device=None, dtype=None):
@@ -80,7 +81,8 @@ class LearnedGaussianMixture(nn.Module):
         :math:`\tau` 1, or less for the few components where that would be more than a quarter of :math:`\log K`. All
         variances are equal, since log-determinants that differ favour the same components for every token; so would
         equal priors, which favour short means: with this :math:`\alpha` each component has the same mean density over
-        tokens of unit variance. Ours, not the paper's.
+        tokens of unit variance. (:math:`\alpha` is stored less a constant that all components share; K = 1 starts with
+        the variance of K = 2.) Ours, not the paper's.
         """
         variance = initial_variance(self.num_components, self.routing_dim)
         nn.init.normal_(self.mu)
@@ -128,7 +130,8 @@ class LearnedGaussianMixture(nn.Module):
             raise ValueError(f"entropy must be a share of log K from 0 to 0.95, got {entropy!r}")
         points = x.detach().to(torch.promote_types(x.dtype, torch.float32))
         points = points.movedim(-3, 0).flatten(1, -2) if heads else points.flatten(0, -2)[None]
-        placed = [place(one, self.num_components, entropy, generator) for one in points]
+        with torch.autocast(points.device.type, enabled=False):
+            placed = [place(one, self.num_components, entropy, generator) for one in points]
         mu, variance, log_prior = (
             torch.stack(parts).reshape(-1, *parts[0].shape) for parts in zip(*placed, strict=True)
         )
@@ -186,7 +189,7 @@ def mixture_parameters(model):
         f"{path}.{name}" if path else name
         for path, module in model.named_modules(remove_duplicate=False)
         if isinstance(module, LearnedGaussianMixture)
-        for name, _ in module.named_parameters(recurse=False)
+        for name, _ in module.named_parameters()  # those within it too: a parametrised one is in a submodule
     )
 
 

@@ -2,66 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
-from .checks import accepts, check_index
+from .checks import accepts
 from .numerics import keep, ratio
+from .state import Memory
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Integer
+    from jaxtyping import Bool, Float
     from torch import Tensor
-
-
-class Memory(NamedTuple):
-    r"""K slots of a latent memory, Eq. (5); also the state of a causal sequence.
-
-    Attributes
-    ----------
-    V_tilde : Tensor, (..., K, d_v)
-        :math:`\tilde V`, the responsibility-weighted sum of the values in each slot.
-    Z : Tensor, (..., K)
-        :math:`Z`, the total responsibility of the keys in each slot; over all slots it sums to the number of keys.
-
-    Notes
-    -----
-    No function changes a memory in place, so two continuations may start from one. Source: Huang & Raza (2026),
-    Eq. (5).
-    """
-
-    V_tilde: Float[Tensor, "... K d_v"]
-    Z: Float[Tensor, "... K"]
-
-    def select(self, index: Integer[Tensor, " n"]) -> Memory:
-        """Return the memories of some sequences of a batch, in the order given; one may come several times.
-
-        Parameters
-        ----------
-        index : Tensor of integers, (n,)
-            Positions along the first axis, as beam search and serving give them.
-
-        Returns
-        -------
-        Memory
-            With n in place of the size of the first axis.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `index` is no such tensor, or the memory has no axis to select from.
-        """
-        check_index(index)
-        if self.V_tilde.ndim < 3 or self.Z.ndim < 2:
-            raise ValueError(f"the memory must have a batch axis, got V_tilde of shape {tuple(self.V_tilde.shape)}")
-        return Memory(self.V_tilde.index_select(0, index), self.Z.index_select(0, index))
-
-    def to(self, *args, **kwargs):
-        """Return the memory with both tensors converted by `torch.Tensor.to`: to a device, a dtype, or both."""
-        return Memory(self.V_tilde.to(*args, **kwargs), self.Z.to(*args, **kwargs))
-
-
-Memory.AXES = {"V_tilde": "K d_v", "Z": "K"}
 
 
 @accepts(gamma_k="N_k K", v="N_k d_v", key_mask="gamma_k")

@@ -5,10 +5,10 @@ from inspect import unwrap
 import torch
 
 from . import memory
-from .memory import Memory
 from .mixture import GaussianMixture, log_density
 from .nonfinite import finite_rows, give_back, rest_of_tokens, split
 from .numerics import keep
+from .state import Memory
 
 # without their checks, which the arguments have passed: of a short sequence these would take most of the time
 log_density = unwrap(log_density)
@@ -46,14 +46,16 @@ def naive_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask, 
         prefixes = prefix_memory(gamma_k, v)
         prefixes = Memory(V_tilde[..., None, :, :] + prefixes.V_tilde, Z[..., None, :] + prefixes.Z)
         output = read_memory(gamma_q[..., None, :], prefixes, eps)[..., 0, :]
+        reached = (gamma_q * prefixes.Z).sum(dim=-1) + eps != 0
     else:
         output = read_memory(gamma_q, after, eps)
+        reached = (gamma_q @ after.Z[..., None])[..., 0] + eps != 0
 
     # what is not finite goes to the outputs that see it, and to the memory
     seen = (
         rest_of_tokens(rest_v, lost, causal) + rest_V_tilde.sum(dim=-2, keepdim=True) + rest_Z.sum(-1)[..., None, None]
     )
-    output = give_back(output, keep(asks, seen, torch.nan))
+    output = give_back(output, keep(asks, keep(reached, seen), torch.nan))
     V_tilde = give_back(after.V_tilde, rest_V_tilde + rest_of_tokens(rest_v, lost, causal=False))
     Z = give_back(after.Z, torch.where(lost.any(dim=-1, keepdim=True), torch.nan, rest_Z))
     return output, V_tilde, Z

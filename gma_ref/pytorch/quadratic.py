@@ -221,13 +221,26 @@ def rows(tokens):
 @contextlib.contextmanager
 def full_precision(device):
     """Take products as written: no autocast to 16 bits and, on CUDA, no TF32."""
-    with torch.autocast(device.type, enabled=False):
-        if device.type != "cuda":
-            yield
-            return
-        allowed = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = False
-        try:
-            yield
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = allowed
+    with contextlib.ExitStack() as stack:
+        if torch.is_autocast_enabled(device.type):
+            stack.enter_context(torch.autocast(device.type, enabled=False))
+        if device.type == "cuda":
+            stack.enter_context(without_tf32(torch.backends.cuda.matmul))
+        yield
+
+
+@contextlib.contextmanager
+def without_tf32(flags):
+    """Turn TF32 off in products, whichever of PyTorch's switches has turned it on."""
+    try:
+        name, off, before = "allow_tf32", False, flags.allow_tf32
+    except RuntimeError:  # the caller has set the newer switch; PyTorch refuses the older where the two disagree
+        name, off, before = "fp32_precision", "ieee", flags.fp32_precision
+    if before == off:  # not even set again: set, it would no longer follow the flag for all backends
+        yield
+        return
+    setattr(flags, name, off)
+    try:
+        yield
+    finally:
+        setattr(flags, name, before)

@@ -200,4 +200,4 @@ def test_each_colour_in_the_notation_is_the_one_of_the_formula():
         macros = set(re.findall(r"\\(\w+)\{", row["symbol"])) & set(COLOURS)
         assert {COLOURS[macro] for macro in macros} == set(filter(None, [row.get("colour", "")])), row["symbol"]
         coloured += bool(macros)
-    assert coloured == 8
+    assert coloured == 10

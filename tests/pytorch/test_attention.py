@@ -276,7 +276,7 @@ def test_compiled_function_equals_the_eager_one_and_compiles_at_most_three_times
             assert_allclose(one.detach(), other.detach(), rtol=1e-10, atol=1e-14)
         output, expected = compiled(*tensors)[0], gradients(function(*tensors)[0], upstream, tensors)
         assert_same(gradients(output, upstream, tensors), expected, rtol=1e-12)
-    assert 1 <= counter.frame_count <= 3
+    assert 1 <= counter.frame_count <= (3 if implementation == "naive" else 2)
 
 
 @every_implementation

@@ -62,6 +62,32 @@ def test_gradient_of_the_memory_alone(causal):
 
 
 @both_modes
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointing_changes_no_gradient(causal, reentrant):
+    from torch.utils.checkpoint import checkpoint
+
+    def function(*given):
+        return attend(*given[:6], causal=causal, state=given[6:])[0].sin()
+
+    found, expected = problem(), problem()
+    checkpoint(function, *found, use_reentrant=reentrant).sum().backward()
+    function(*expected).sum().backward()
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one.grad, other.grad)
+
+
+@both_modes
+def test_many_upstream_gradients_at_once_are_as_many_one_by_one(causal):
+    given = problem()
+    output = attend(*given[:6], causal=causal, state=given[6:])[0]
+    upstream = torch.randn(3, *output.shape, dtype=output.dtype)
+    found = torch.autograd.grad(output, given, upstream, is_grads_batched=True, retain_graph=True)
+    for n, one in enumerate(upstream):
+        for several, alone in zip(found, torch.autograd.grad(output, given, one, retain_graph=True), strict=True):
+            torch.testing.assert_close(several[n], alone, rtol=1e-10, atol=1e-12)
+
+
+@both_modes
 def test_second_derivatives_are_refused(causal):
     given = problem()
     first = torch.autograd.grad(attend(*given[:6], causal=causal)[0].sum(), given[0], create_graph=True)[0]
@@ -139,7 +165,7 @@ def test_operations_keep_the_rules_of_custom_operations(causal, stateful):
 @pytest.mark.slow
 @both_modes
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_compiled_over_six_lengths_it_is_the_same_in_three_graphs_at_most(causal, backend):
+def test_compiled_over_six_lengths_it_is_the_same_in_two_graphs_at_most(causal, backend):
     import torch._dynamo.testing
 
     def function(q, k, v, mu, variance, log_prior, mask, V_tilde, Z):
@@ -161,5 +187,5 @@ def test_compiled_over_six_lengths_it_is_the_same_in_three_graphs_at_most(causal
         )
         for one, other in zip(found, expected, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
-    assert counter.frame_count <= 3
+    assert counter.frame_count <= 2
     torch._dynamo.reset()

@@ -107,3 +107,9 @@ def test_tiles_cover_each_sequence_once(G, S, N):
             covered[g, s] += 1
         assert (covered == 1).all()
         assert device == "cpu" or len(tiles) <= 1  # a device with thousands of threads works on all at once
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_mixtures_along_two_of_three_leading_axes(causal):
+    arrays, upstream = draw_problem(N=5, batch=(2, 3, 4), heads=(3, 4))
+    assert_is_the_reference(arrays, upstream, causal=causal)

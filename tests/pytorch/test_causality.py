@@ -107,6 +107,12 @@ def test_query_that_is_not_finite_is_seen_in_the_gradients_of_a_loss_that_reads_
     arrays[0][:, 5] = np.nan
     _, found = run(arrays, upstream, causal=causal, implementation=implementation)
     assert all(np.isnan(found[name]).any() for name in ("k", "v", "mu", "omega", "alpha"))
+    tensors = leaves(arrays)
+    _, state = attend(tensors, causal=causal, return_state=True, implementation=implementation)
+    state = type(state)(*(part.detach().requires_grad_() for part in state))
+    output = attend(tensors, causal=causal, state=state, implementation=implementation)
+    for gradient in torch.autograd.grad(output, state, torch.ones_like(output)):
+        assert gradient.isnan().all()
 
 
 @every_implementation

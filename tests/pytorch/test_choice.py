@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from gma_ref import pytorch as gmt
 from gma_ref.pytorch import implementations
 from gma_ref.pytorch.blocked import blocked_attention
 from gma_ref.pytorch.naive import naive_attention
@@ -55,3 +56,14 @@ def test_values_do_not_matter(causal, called):
     for factor in (1, 1e30, torch.nan):
         attend([tensor.detach() * factor for tensor in leaves(arrays)], causal=causal)
     assert called == [naive_attention] * 3
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+@both_modes
+def test_exported_layer_takes_sequences_short_and_long(causal):
+    layer = gmt.GaussianMixtureAttention(8, num_components=8, num_heads=2, causal=causal)
+    lengths = {1: torch.export.Dim("N", min=2, max=10_000)}
+    exported = torch.export.export(layer, (torch.randn(2, 30, 8),), dynamic_shapes=(lengths,)).module()
+    for N in (2, 1000):
+        x = torch.randn(2, N, 8)
+        torch.testing.assert_close(exported(x), layer(x), rtol=1e-5, atol=1e-5)

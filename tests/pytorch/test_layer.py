@@ -228,6 +228,8 @@ def test_causal_layer_refuses_a_context_and_other_widths():
         layer.step(x[:, 0, :5])
     with pytest.raises(TypeError, match=r"^x_t must be a tensor, got list"):
         layer.step([1.0] * 8)
+    with pytest.raises(TypeError, match=r"^return_state must be True or False, got int$"):
+        layer(draw(2, 4, 8), return_state=1)
 
 
 @pytest.mark.parametrize(
@@ -245,6 +247,8 @@ def test_causal_layer_refuses_a_context_and_other_widths():
         ({"bias": 0}, TypeError, "bias must be True or False, got int"),
         ({"eps": -1}, ValueError, "eps must be finite and at least 0, got -1.0"),
         ({"eps_sigma": "0"}, TypeError, "eps_sigma must be a real number, got str"),
+        ({"implementation": "fastest"}, ValueError, 'implementation must be "auto"'),
+        ({"implementation": None}, TypeError, 'implementation must be "auto"'),
     ],
 )
 def test_options_that_make_no_layer_are_refused(options, error, sentence):
@@ -252,12 +256,6 @@ def test_options_that_make_no_layer_are_refused(options, error, sentence):
     with pytest.raises(error) as caught:
         GaussianMixtureAttention(given.pop("d_model"), **given)
     assert str(caught.value).startswith(sentence)
-
-
-def test_implementation_that_nobody_knows_is_refused_when_it_is_asked():
-    layer = GaussianMixtureAttention(8, num_components=4, implementation="fastest")
-    with pytest.raises(ValueError, match=r"^implementation must be "):
-        layer(torch.randn(2, 4, 8))
 
 
 def test_heads_that_do_not_divide_the_width_need_both_widths():

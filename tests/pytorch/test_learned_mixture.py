@@ -272,6 +272,17 @@ def test_entropy_that_is_no_share_is_refused(entropy):
         LearnedGaussianMixture(2, 2).initialise_from(torch.randn(9, 2), entropy=entropy)
 
 
+def test_placing_by_data_is_not_squeezed_to_sixteen_bits():
+    x = torch.randn(500, 4, generator=torch.Generator().manual_seed(0)) + 10
+    placed = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            generator = torch.Generator().manual_seed(1)
+            placed.append(LearnedGaussianMixture(6, 4).initialise_from(x, generator=generator))
+    for one, other in zip(*(module.parameters() for module in placed), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_names_of_mixture_parameters_make_two_groups():
     shared = LearnedGaussianMixture(4, 3)
     model = nn.Sequential(nn.Linear(3, 3), nn.ModuleDict({"one": shared, "two": shared}), nn.LayerNorm(3))
@@ -281,3 +292,9 @@ def test_names_of_mixture_parameters_make_two_groups():
     assert decayed == ["0.weight", "0.bias", "2.weight", "2.bias"]
     assert mixture_parameters(shared) == {"mu", "omega", "alpha"}
     assert mixture_parameters(nn.Linear(2, 2)) == frozenset()
+
+
+def test_parametrised_mixture_is_one_whose_parameters_do_not_decay():
+    mixture = LearnedGaussianMixture(4, 3)
+    nn.utils.parametrize.register_parametrization(mixture, "mu", nn.Tanh())
+    assert mixture_parameters(mixture) == {"parametrizations.mu.original", "omega", "alpha"}

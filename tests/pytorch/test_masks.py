@@ -80,6 +80,17 @@ def test_row_that_no_key_reaches_is_zero_with_gradients_of_zero(dtype, eps, caus
         assert_allclose(found[name], expected[name], rtol=rtol_of(dtype), atol=rounding)
 
 
+@every_implementation
+@both_modes
+def test_row_that_no_key_reaches_is_zero_whatever_the_values_hold(causal, implementation):
+    q, k = torch.tensor([[100.0], [0]]), torch.tensor([[100.0], [100]])
+    mixture = gmt.GaussianMixture(torch.tensor([[0.0], [100]]), torch.full((2, 1), 0.01), torch.zeros(2))
+    options = {"causal": causal, "eps": 0, "implementation": implementation}
+    output = gmt.gaussian_mixture_attention(q, k, torch.full((2, 1), torch.nan), mixture, **options)
+    assert output[0].isnan()
+    assert output[1] == 0
+
+
 def rtol_of(dtype):
     return 1e-3 if dtype == torch.float32 else 1e-10
 
@@ -96,6 +107,8 @@ def test_all_keys_masked_is_as_no_keys(causal, implementation):
     assert not state.V_tilde.any()
     assert not state.Z.any()
     assert not any(gradient.any() for gradient in gradients(output, upstream, tensors).values())
+    lost = torch.full_like(state.V_tilde, torch.nan)
+    assert not any(gradient.any() for gradient in gradients(state.V_tilde, lost, tensors).values())
 
 
 @every_implementation

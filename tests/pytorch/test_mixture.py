@@ -124,7 +124,7 @@ def saved_and_loaded(mixture):
     file = io.BytesIO()
     torch.save(mixture, file)
     file.seek(0)
-    return torch.load(file, weights_only=False)
+    return torch.load(file, weights_only=True)
 
 
 COPIES = {
@@ -193,3 +193,24 @@ def test_memory_selects_reorders_and_moves(device):
     assert memory.select(torch.tensor([], dtype=torch.int64, device=device)).Z.shape == (0, 2, 4)
     assert memory.to(torch.float64).V_tilde.dtype == torch.float64
     assert pickle.loads(pickle.dumps(memory)).Z.shape == (3, 2, 4)
+
+
+def test_detached_memory_sends_nothing_back():
+    v = torch.randn(6, 5, requires_grad=True)
+    gamma = torch.softmax(torch.randn(6, 4, requires_grad=True), dim=-1)
+    memory = gmt.write_memory(gamma, v)
+    detached = memory.detach()
+    assert all(part.requires_grad for part in memory)
+    for part, own in zip(detached, memory, strict=True):
+        assert not part.requires_grad
+        assert torch.equal(part, own)
+
+
+def test_saved_memory_is_loaded_as_weights_are():
+    memory = gmt.Memory(torch.randn(3, 2, 4, 5), torch.rand(3, 2, 4))
+    file = io.BytesIO()
+    torch.save({"layer 0": memory}, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=True)["layer 0"]
+    assert isinstance(loaded, gmt.Memory)
+    assert all(torch.equal(one, other) for one, other in zip(loaded, memory, strict=True))

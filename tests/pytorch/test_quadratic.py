@@ -170,18 +170,30 @@ def test_a_prior_of_zero_has_no_responsibility_and_no_gradient_of_nan():
         assert all(gradient.isfinite().all() for gradient in form.gradients())
 
 
-def test_products_are_taken_without_tf32_and_without_autocast():
-    flags = torch.backends.cuda.matmul
-    before = flags.allow_tf32
+# PyTorch's older and newer switch for TF32, each with the value that turns it off; the newer one is the last
+SWITCHES = {"allow_tf32": False}
+if hasattr(torch.backends.cuda.matmul, "fp32_precision"):
+    SWITCHES["fp32_precision"] = "ieee"
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_products_are_taken_without_tf32_whichever_way_it_was_asked_for(name):
+    products = torch.backends.cuda.matmul
+    asked = {"allow_tf32": True, "fp32_precision": "tf32"}[name]
+    newest, off = [*SWITCHES.items()][-1]
+    before = getattr(products, newest)
     try:
-        for allowed in (True, False):
-            flags.allow_tf32 = allowed
-            with quadratic.full_precision(torch.device("cuda")):
-                assert not flags.allow_tf32
-            assert flags.allow_tf32 == allowed
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
-            with quadratic.full_precision(torch.device("cpu")):
-                assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+        setattr(products, name, asked)
+        with quadratic.full_precision(torch.device("cuda")):
+            assert getattr(products, newest) == off
+            assert not products.allow_tf32  # the older one may be read, too: PyTorch refuses where the two disagree
+        assert getattr(products, name) == asked
     finally:
-        flags.allow_tf32 = before
+        setattr(products, newest, before)
+
+
+def test_products_are_taken_without_autocast():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+        with quadratic.full_precision(torch.device("cpu")):
+            assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32

@@ -50,6 +50,14 @@ def test_tensors_of_another_layout_are_refused(function, name):
         call(function, **{name: tensor})
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested_tensors_are_refused(layout):
+    nested = torch.nested.nested_tensor([torch.zeros(3, 2), torch.zeros(4, 2)], layout=layout)
+    with pytest.raises(TypeError, match=r"^gamma_k must be a dense tensor, got a nested tensor$"):
+        call("write_memory", gamma_k=nested)
+
+
 @every_tensor
 def test_tensors_on_two_devices_are_refused(function, name):
     tensor = CALLS[function][1][name].to("meta")
@@ -224,5 +232,7 @@ def test_arguments_that_do_not_fit_the_signature_name_the_function():
 def test_memory_selects_by_a_list_of_positions_alone(index):
     with pytest.raises((TypeError, ValueError), match=r"^index must (be|have) "):
         MEMORY.select(index)
-    with pytest.raises(ValueError, match=r"^the memory must have a batch axis, got V_tilde of shape"):
-        gmt.Memory(MEMORY.V_tilde[0], MEMORY.Z[0]).select(torch.tensor([0]))
+    V_tilde, Z = MEMORY
+    for one in gmt.Memory(V_tilde[0], Z[0]), gmt.Memory(V_tilde[None], Z):  # the second has only broadcast so far
+        with pytest.raises(ValueError, match=r"^the memory must have a batch axis in both tensors, got shapes \("):
+            one.select(torch.tensor([0]))

@@ -1,0 +1,248 @@
+"""The comparison itself: prepare, check, time in turns, measure memory, and keep everything for the record."""
+
+import functools
+import time
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import psutil
+import torch
+
+from .clock import interleave, ratio
+from .correctness import WrongResultError, check_call, check_gradients, slow_rows
+from .decoding import STEPS
+from .inputs import Inputs, Problem
+from .memory import peak_memory
+from .method import calls
+from .methods import FUNCTIONS
+from .peers import layers, peers
+
+__all__ = ["Bench", "Case", "Settings", "UnavailableError", "all_methods"]
+
+CHECKED_AT = 300  # tokens, for gradients: the slow form makes N×N weights
+
+
+class UnavailableError(RuntimeError):
+    """Something cannot be measured here: it is not installed, or does not fit."""
+
+
+class Case(NamedTuple):
+    """One thing to time: a method at a length, causal or not, with gradients or without."""
+
+    method: str
+    tokens: int
+    causal: bool = True
+    training: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run measures, and how.
+
+    Attributes
+    ----------
+    device, dtype : str
+    threads : int
+        Of PyTorch.
+    batch, heads, width, components, seed : int
+        As in `Problem`.
+    repeats : int
+        Samples of each callable, at most.
+    seconds_per_point : float
+        A callable that would take longer for three samples is left out, and one that is slow gets fewer samples.
+    shrink : int
+        Divides every length: to try the harness in seconds.
+    quick : bool
+        Whether this is the short run.
+    """
+
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int = 2
+    batch: int = 1
+    heads: int = 4
+    width: int = 64
+    components: int = 64
+    seed: int = 0
+    repeats: int = 9
+    seconds_per_point: float = 30.0
+    shrink: int = 1
+    quick: bool = False
+
+    def problem(self, tokens, heads=None):
+        """Return the problem of a length."""
+        chosen = {name: getattr(self, name) for name in ("batch", "width", "components", "dtype", "device", "seed")}
+        return Problem(max(2, tokens // self.shrink), heads=heads or self.heads, **chosen)
+
+
+@functools.cache
+def all_methods():
+    """Return everything that can be timed, by name."""
+    return {method.name: method for method in (*FUNCTIONS, *layers(), *peers(), *STEPS)}
+
+
+class Bench:
+    """Measures cases and remembers all of it.
+
+    Parameters
+    ----------
+    settings : Settings
+    methods : dict of str to Method
+        By name, as `all_methods` gives them.
+    progress : bool
+        Show a progress bar.
+    """
+
+    def __init__(self, settings, methods, progress=False):
+        self.settings, self.methods, self.progress = settings, methods, progress
+        self.checks, self.times, self.memory, self.skipped, self.wrong = [], [], [], [], []
+        self._loaded = set()
+        self._slow = {}
+
+    def compare(self, cases, heads=None):
+        """Time some cases in turns, with equally many samples.
+
+        Parameters
+        ----------
+        cases : sequence of Case
+        heads : int, optional
+            Where it is not that of the settings.
+
+        Returns
+        -------
+        list of Times
+
+        Raises
+        ------
+        UnavailableError
+            If one of them cannot be measured here.
+        WrongResultError
+            If one of them is wrong; nothing has been timed then.
+        """
+        ready = {case: self.prepare(case, heads) for case in cases}
+        fewest = min(self.samples(seconds) for _, seconds, _ in ready.values())
+        times = self.time(ready, dict.fromkeys(ready, fewest), heads)
+        return [times[case] for case in cases]
+
+    def ratio(self, numerator, denominator, heads=None):
+        """Return median and quartiles of the time of one case over that of another."""
+        return ratio(*self.compare((numerator, denominator), heads))
+
+    def prepare(self, case, heads=None):
+        """Return the callable of a case, checked; how long its first call took; and the variant that was chosen."""
+        method = self.methods[case.method]
+        problem = self.settings.problem(case.tokens, heads)
+        if method.missing:
+            raise UnavailableError(f"{method.title} is missing: {method.missing}")
+        needed, free = self._needed(method, problem, case), self._free()
+        if needed > 0.7 * free:
+            raise UnavailableError(f"it takes about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
+        small, form = replace(problem, tokens=min(CHECKED_AT, problem.tokens)), (case.method, *case[2:])
+        if form not in self._loaded:
+            if case.training:
+                self.checks += check_gradients(method, small, case.causal)
+            else:  # what is loaded at the first call shall not count
+                calls(method.prepare(Inputs(small), case.causal, False), False)()
+            self._loaded.add(form)
+        prepared = method.prepare(self._inputs(problem), case.causal, case.training)
+        call = calls(prepared, case.training)
+        key = (case.method, problem, case.causal)
+        if key not in self._slow:
+            self._slow[key] = slow_rows(method, prepared, problem)
+        start = time.perf_counter()
+        try:
+            result = call()
+            self.synchronise()
+        except torch.cuda.OutOfMemoryError as error:
+            raise UnavailableError("the device has too little memory for it") from error
+        seconds = time.perf_counter() - start
+        output = result[0] if case.training else result
+        self.checks.append(check_call(method, output, problem, case.causal, case.training, *self._slow[key]))
+        return call, seconds, prepared.variant
+
+    def time(self, ready, repeats, heads=None):
+        """Time cases that `prepare` has made ready, in turns, and keep the times."""
+        label = f"N = {max(case.tokens for case in ready) // self.settings.shrink:,}"
+        times = interleave(
+            {case: call for case, (call, _, _) in ready.items()},
+            repeats=repeats,
+            synchronise=self.synchronise,
+            progress=label if self.progress else False,
+        )
+        for case, taken in times.items():
+            entry = self.describe(case, heads) | {
+                "median": taken.median,
+                "quartiles": list(taken.quartiles),
+                "samples": list(taken.samples),
+                "calls": taken.calls,
+            }
+            variant = ready[case][2]
+            self.times.append(entry | ({"variant": variant} if variant else {}))
+        return times
+
+    def peak(self, case, heads=None):
+        """Measure the peak memory of a case, and keep it."""
+        problem = self.settings.problem(case.tokens, heads)
+        method = self.methods[case.method]
+        if method.missing:
+            raise UnavailableError(f"{method.title} is missing: {method.missing}")
+        if self._needed(method, problem, case) > 0.7 * self._free():
+            raise UnavailableError("there is not enough memory free")
+        arguments = case.method, problem, case.causal, case.training, self.settings.threads
+        found = peak_memory(_alone, *arguments, device=self.settings.device, threads=self.settings.threads)
+        entry = self.describe(case, heads) | {"peak": found.peak, "held": found.held, "over": found.over}
+        self.memory.append(entry)
+        return found
+
+    def skip(self, case, error):
+        """Note why a case was not measured, and as wrong what failed for any other reason than want of something."""
+        self.skipped.append(self.describe(case) | {"reason": self.reason(error)})
+
+    def reason(self, error):
+        """Return why something was not measured, in a sentence, and keep it if something was wrong."""
+        if isinstance(error, UnavailableError):
+            return str(error)
+        sentence = (
+            str(error) if isinstance(error, WrongResultError) else f"{type(error).__name__}: {error}".splitlines()[0]
+        )
+        self.wrong.append(sentence)
+        return sentence
+
+    def samples(self, seconds):
+        """Return how many samples of a call there shall be: as many as there is time for, at least three."""
+        return max(3, min(self.settings.repeats, int(self.settings.seconds_per_point / max(seconds, 1e-9)) - 1))
+
+    def describe(self, case, heads=None):
+        """Return the entry of a case, with the length that was measured."""
+        problem = self.settings.problem(case.tokens, heads)
+        return case._asdict() | {"tokens": problem.tokens, "heads": problem.heads}
+
+    def _needed(self, method, problem, case):
+        """Return the bytes that a case takes, about: its inputs, the slow form's copies of them, and its own."""
+        return 12 * problem.bytes_of_q + method.workspace(problem, case.causal, case.training)
+
+    def _inputs(self, problem):
+        """Return the tensors of a problem; only the last problem's are kept."""
+        if getattr(self, "_last", None) is None or self._last.problem != problem:
+            self._last = None  # the old ones go before the new ones come
+            self._last = Inputs(problem)
+        return self._last
+
+    def _free(self):
+        """Return the bytes that are free on the device."""
+        if self.settings.device == "cpu":
+            return psutil.virtual_memory().available
+        return torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+
+    def synchronise(self):
+        """Wait until the device has finished."""
+        if self.settings.device != "cpu":
+            torch.cuda.synchronize()
+
+
+def _alone(name, problem, causal, training, threads):
+    """Prepare one case in a process of its own: everything is loaded by a small call before the inputs are made."""
+    torch.set_num_threads(threads)
+    method = all_methods()[name]
+    calls(method.prepare(Inputs(replace(problem, tokens=min(256, problem.tokens))), causal, training), training)()
+    return calls(method.prepare(Inputs(problem), causal, training), training)

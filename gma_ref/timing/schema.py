@@ -1,0 +1,98 @@
+"""What a file of measurements holds, as a JSON schema."""
+
+_NUMBER = {"type": "number"}
+_COUNT = {"type": "integer", "minimum": 0}
+_WORD = {"type": "string", "minLength": 1}
+_SECONDS = {"type": "number", "exclusiveMinimum": 0}
+
+
+def _object(required, optional=()):
+    """Return the schema of an object with these entries and no others."""
+    properties = {**required, **dict(optional)}
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def _list(required, optional=()):
+    return {"type": "array", "items": _object(required, optional)}
+
+
+_CASE = {
+    "method": _WORD,
+    "tokens": _COUNT,
+    "causal": {"type": "boolean"},
+    "training": {"type": "boolean"},
+    "heads": _COUNT,
+}
+_PROVENANCE = {
+    "date": {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$"},
+    "commit": {"type": ["string", "null"], "pattern": "^[0-9a-f]{40}$"},
+    "modified": {"type": ["boolean", "null"]},
+    "processor": _WORD,
+    "processors": {"type": "integer", "minimum": 1},
+    "system": _WORD,
+    "python": _WORD,
+    "versions": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+    "environment": {"type": "object", "additionalProperties": {"type": "string", "pattern": r"^[^/\\]*$"}},
+}
+_SETTINGS = {
+    "device": _WORD,
+    "dtype": _WORD,
+    "threads": {"type": "integer", "minimum": 1},
+    "batch": _COUNT,
+    "heads": _COUNT,
+    "width": _COUNT,
+    "components": _COUNT,
+    "seed": _COUNT,
+    "repeats": _COUNT,
+    "seconds_per_point": _SECONDS,
+    "shrink": {"type": "integer", "minimum": 1},
+    "quick": {"type": "boolean"},
+}
+
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "Measurements of gma_ref.timing",
+    **_object(
+        {
+            "format": {"const": "gma_ref.timing 1"},
+            "provenance": _object(
+                _PROVENANCE, {"accelerator": {"type": ["string", "null"]}, "float32_products": _WORD}
+            ),
+            "settings": _object(_SETTINGS),
+            # processors that other programs kept busy, before and during the measurements
+            "load": _object({"before": _NUMBER, "during": _NUMBER, "busy": {"type": "boolean"}}),
+            "methods": _list(
+                {"name": _WORD, "title": _WORD, "includes": _WORD, "missing": {"type": ["string", "null"]}}
+            ),
+            # the largest error against the slow form, over the largest entry of the slow form
+            "checks": _list({**_CASE, "what": _WORD, "error": _NUMBER, "allowed": _NUMBER}),
+            "times": _list(
+                {
+                    **_CASE,
+                    "median": _SECONDS,
+                    "quartiles": {"type": "array", "items": _SECONDS, "minItems": 2, "maxItems": 2},
+                    "samples": {"type": "array", "items": _SECONDS, "minItems": 1},
+                    "calls": {"type": "integer", "minimum": 1},
+                },
+                {"variant": _WORD},
+            ),
+            # bytes beyond the inputs; "over" leaves the results out too
+            "memory": _list({**_CASE, "peak": _COUNT, "held": _COUNT, "over": {"type": "integer"}}),
+            "ceilings": {"type": "object", "additionalProperties": _SECONDS},
+            "targets": _list(
+                {
+                    "name": _WORD,
+                    "title": _WORD,
+                    "at": _WORD,
+                    "value": {"type": ["number", "null"]},
+                    "quartiles": {"type": ["array", "null"], "items": _NUMBER},
+                    "bound": {"type": ["number", "null"]},
+                    "sense": {"enum": ["<=", ">=", None]},
+                    "verdict": {"enum": ["met", "not met", "reported", "not judged", "not measured"]},
+                    "note": {"type": "string"},
+                }
+            ),
+            "skipped": _list({**_CASE, "reason": _WORD}),
+        }
+    ),
+}

@@ -1,0 +1,170 @@
+"""Everything that is timed gives what its slow form gives, and what does not is refused before it is timed."""
+
+import pytest
+import torch
+
+from gma_ref import pytorch
+from gma_ref.timing import linear, slow
+from gma_ref.timing.bench import Bench, Case, Settings, all_methods
+from gma_ref.timing.correctness import WrongResultError, check_call, check_gradients, slow_rows
+from gma_ref.timing.inputs import Inputs, Problem
+from gma_ref.timing.method import calls
+from gma_ref.timing.softmax import fastest_softmax
+from tests.timing.planted import spoilt
+
+SMALL = {"batch": 2, "heads": 3, "width": 8, "components": 5}
+HERE = [method for method in all_methods().values() if not method.missing]
+FORMS = [(method, causal) for method in HERE for causal in method.causal]
+NAMES = [f"{method.name}-{'causal' if causal else 'bidirectional'}" for method, causal in FORMS]
+
+
+@pytest.mark.parametrize(("method", "causal"), FORMS, ids=NAMES)
+@pytest.mark.parametrize("tokens", [2, 65, 700])
+def test_output_is_that_of_the_slow_form(method, causal, tokens):
+    problem = Problem(tokens, **SMALL)
+    prepared = method.prepare(Inputs(problem), causal, False)
+    output = calls(prepared, training=False)()
+    assert not output.requires_grad
+    entry = check_call(method, output, problem, causal, False, *slow_rows(method, prepared, problem))
+    assert entry["error"] < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("method", "causal"),
+    [form for form in FORMS if form[0].trains],
+    ids=[name for name, form in zip(NAMES, FORMS, strict=True) if form[0].trains],
+)
+def test_gradients_are_those_of_the_slow_form(method, causal):
+    entries = check_gradients(method, Problem(150, **SMALL), causal)
+    assert len(entries) >= 4
+    assert max(entry["error"] for entry in entries) < 1e-4
+
+
+def test_slow_forms_are_those_of_the_reference():
+    import numpy as np
+
+    import gma_ref
+
+    inputs = Inputs(Problem(40, dtype="float64", **SMALL))
+    rows = torch.tensor([0, 7, 39])
+    q, k, v = (tensor.numpy() for tensor in (inputs.q, inputs.k, inputs.v))
+    parameters = inputs.mu, inputs.variance, inputs.log_prior
+    mixture = gma_ref.GaussianMixture(*(tensor.numpy() for tensor in parameters))
+    for causal in (False, True):
+        right = gma_ref.gaussian_mixture_attention(q, k, v, mixture, causal=causal)[..., rows.numpy(), :]
+        given = slow.gaussian_mixture(inputs.q, inputs.k, inputs.v, *parameters, rows, causal)
+        np.testing.assert_allclose(given.numpy(), right, rtol=1e-6, atol=1e-9)
+        right = gma_ref.scaled_dot_product_attention(q, k, v, causal=causal)[..., rows.numpy(), :]
+        given = slow.softmax(inputs.q, inputs.k, inputs.v, rows, causal)
+        np.testing.assert_allclose(given.numpy(), right, rtol=1e-10, atol=1e-12)
+
+
+def test_products_of_favor_features_are_the_softmax_kernel_on_average():
+    generator = torch.Generator().manual_seed(0)
+    x, y = 0.4 * torch.randn(2, 5, 8, generator=generator, dtype=torch.float64)
+    directions = linear.orthogonal_directions(40_000, 8, generator).double()
+    phi_x = linear.favor_features(x, directions, query=True, eps=0.0)
+    phi_y = linear.favor_features(y, directions, query=False, eps=0.0)
+    # what was subtracted from the exponents goes back in
+    scale = 8**-0.25
+    back_x = (scale * x @ directions.mT).amax(dim=-1, keepdim=True)
+    back_y = (scale * y @ directions.mT).amax()
+    kernel = (phi_x @ phi_y.mT) * torch.exp(back_x + back_y)
+    torch.testing.assert_close(kernel, torch.exp(x @ y.mT / 8**0.5), rtol=0.02, atol=0)
+
+
+def test_directions_are_orthogonal_with_the_lengths_of_gaussian_vectors():
+    directions = linear.orthogonal_directions(1000, 16, torch.Generator().manual_seed(1)).double()
+    block = directions[:16] / directions[:16].norm(dim=-1, keepdim=True)
+    torch.testing.assert_close(block @ block.mT, torch.eye(16, dtype=torch.float64), rtol=0, atol=1e-5)
+    assert directions.square().sum(dim=-1).mean().item() == pytest.approx(16, rel=0.05)
+
+
+def test_favor_features_are_those_of_the_library():
+    library = pytest.importorskip("performer_pytorch.performer_pytorch", reason="performer-pytorch is an extra")
+    x = torch.randn(2, 3, 50, 16, generator=torch.Generator().manual_seed(2))
+    directions = linear.orthogonal_directions(44, 16, torch.Generator().manual_seed(3))
+    for query in (True, False):
+        theirs = library.softmax_kernel(x, projection_matrix=directions, is_query=query)
+        torch.testing.assert_close(linear.favor_features(x, directions, query=query), theirs)
+
+
+def test_cumulative_sums_are_the_naive_form():
+    inputs = Inputs(Problem(100, dtype="float64", **SMALL))
+    mixture = pytorch.GaussianMixture(inputs.mu.double(), inputs.variance.double(), inputs.log_prior.double())
+    from gma_ref.timing.methods import cumulative_sums
+
+    arguments = inputs.q, inputs.k, inputs.v, mixture
+    right = pytorch.gaussian_mixture_attention(*arguments, causal=True, implementation="naive")
+    torch.testing.assert_close(cumulative_sums(*arguments, causal=True), right)
+
+
+def test_floor_is_six_products_over_all_tokens():
+    inputs = Inputs(Problem(1100, **SMALL))
+    call = calls(all_methods()["floor"].prepare(inputs, False, False), training=False)
+    with torch.autograd.profiler.profile() as profile:
+        call()
+    (products,) = (event for event in profile.key_averages() if event.key == "aten::bmm")
+    assert products.count == 6 * 3  # blocks of 512, 512 and 76 tokens
+
+
+def test_inputs_are_the_same_each_time_and_differ_from_each_other():
+    first, second = Inputs(Problem(20, **SMALL)), Inputs(Problem(20, **SMALL))
+    assert torch.equal(first.q, second.q)
+    assert not torch.equal(first.q, first.k)
+    assert not torch.equal(first.q, Inputs(Problem(20, seed=1, **SMALL)).q)
+    half = Inputs(Problem(20, dtype="bfloat16", **SMALL))
+    assert (half.q.dtype, half.mu.dtype) == (torch.bfloat16, torch.float32)
+    torch.testing.assert_close(first.log_prior.exp().sum(dim=-1), torch.ones(3))
+    assert first.variance.unique().numel() > 100
+
+
+def test_softmax_takes_the_fastest_kernel(monkeypatch):
+    from gma_ref.timing import Times, softmax
+
+    inputs = Inputs(Problem(32, **SMALL))
+    for seconds, chosen in (({"default": 1.0, "math": 0.5}, "math"), ({"default": 1.0, "math": 0.95}, "default")):
+        softmax._fastest.cache_clear()
+        monkeypatch.setattr(
+            softmax, "interleave", lambda calls, seconds=seconds, **_: {n: Times((seconds[n],), 1) for n in calls}
+        )
+        attend, name = fastest_softmax(inputs.q, inputs.k, inputs.v, causal=True, training=False)
+        assert name == chosen
+        right = slow.softmax(inputs.q, inputs.k, inputs.v, torch.arange(32), True)
+        torch.testing.assert_close(attend(inputs.q, inputs.k, inputs.v), right, rtol=1e-4, atol=1e-5)
+    softmax._fastest.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda output: output * 1.01, "output differs"),
+        (lambda output: output * torch.nan, "output differs from the slow form by nan"),
+        (lambda output: output.roll(1, dims=-2), "output differs"),
+    ],
+)
+@pytest.mark.parametrize("training", [False, True])
+def test_wrong_result_is_refused_before_it_is_timed(spoil, said, training):
+    settings = Settings(threads=1, repeats=3, heads=2, width=8, components=4)
+    bench = Bench(settings, {**all_methods(), "spoilt": spoilt("elu", spoil)})
+    cases = [Case("elu", 200, True, training), Case("spoilt", 200, True, training)]
+    with pytest.raises(WrongResultError, match=f"^spoilt, causal, N = 200: {said}"):
+        bench.compare(cases)
+    assert bench.times == []
+
+
+def test_wrong_gradient_is_refused_before_it_is_timed():
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return 2 * gradient
+
+    bench = Bench(Settings(threads=1, repeats=3, heads=2, width=8), {"spoilt": spoilt("elu", Twice.apply)})
+    bench.compare([Case("spoilt", 100)])
+    with pytest.raises(WrongResultError, match="gradient of q differs"):
+        bench.compare([Case("spoilt", 100, training=True)])
+    assert [entry["training"] for entry in bench.times] == [False]
