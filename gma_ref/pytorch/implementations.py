@@ -2,6 +2,7 @@
 
 import torch
 
+from . import native
 from .blocked import blocked_attention
 from .naive import naive_attention
 
@@ -11,18 +12,29 @@ FEW = 2**15
 
 
 def automatic(q, k, v, mu, *others, **options):
-    """Call the implementation that is expected to be fastest, by shapes and device alone.
+    """Call the implementation that is expected to be fastest, by shapes, dtypes and device alone.
 
-    A compiler always gets the blocked form, of which one graph serves all lengths.
+    A compiler always gets the blocked form, of which one graph serves all lengths. That takes the program in C where
+    there is one already.
     """
     # a compiler is not let near the comparison, of which it would make a graph for few tokens and one for many
     looks = q.device.type == "cpu" and not torch.compiler.is_compiling()
     few = looks and max(q.numel(), k.numel(), v.numel()) * mu.shape[-2] <= FEW
-    attend = naive_attention if few else blocked_attention
-    return attend(q, k, v, mu, *others, **options)
+    if few:
+        return naive_attention(q, k, v, mu, *others, **options)
+    return blocked_attention(q, k, v, mu, *others, program="auto", **options)
 
 
-KNOWN = {"auto": automatic, "naive": naive_attention, "blocked": blocked_attention}
+def native_attention(q, k, v, mu, variance, log_prior, *, state, **options):
+    """Call the blocked form by the program in C, or say why that cannot be."""
+    tensors = {"q": q, "k": k, "v": v, "mixture.mu": mu, "mixture.variance": variance, "mixture.log_prior": log_prior}
+    if state is not None:
+        tensors |= {"state.V_tilde": state[0], "state.Z": state[1]}
+    native.check(tensors)
+    return blocked_attention(q, k, v, mu, variance, log_prior, state=state, program="native", **options)
+
+
+KNOWN = {"auto": automatic, "naive": naive_attention, "blocked": blocked_attention, "native": native_attention}
 
 
 def choose(name):

@@ -9,7 +9,8 @@ import torch
 from gma_ref.pytorch import blocked_pieces, native
 from gma_ref.pytorch.native import library, passes
 from tests.examples import draw_problem
-from tests.pytorch.blocked_examples import NAMES, attend, draw_mask, tensors
+from tests.pytorch.blocked_examples import NAMES, draw_mask, tensors
+from tests.pytorch.blocked_examples import attend as attend_by
 
 both_modes = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler here")
@@ -23,6 +24,11 @@ SIZES = [
 ]
 
 
+def attend(*given, program="auto", **options):
+    """Attend by the program where it serves."""
+    return attend_by(*given, program=program, **options)
+
+
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
@@ -31,7 +37,7 @@ def cache(tmp_path_factory):
 @pytest.fixture
 def steps(cache, monkeypatch):
     """Build the program into a cache of the tests, and return the list of the steps that are run from now on."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("GMA_REF_CACHE", str(cache))
     native.built.cache_clear()
     if not library.location().exists():
         native.build()
@@ -69,8 +75,7 @@ def test_it_is_the_blocked_form_in_float64(steps, size, masked, causal):
     state = rng.normal(size=(2, 2, size["K"], size["d_v"])), rng.uniform(1, 2, size=(2, 2, size["K"]))
     options = {"causal": causal, "key_mask": draw_mask((2, 2, size["N"])) if masked else None, "state": state}
     expected = results(arrays, upstream, torch.float64, **options)
-    with native.switched_off():
-        results(arrays, upstream, torch.float32, **options)
+    results(arrays, upstream, torch.float32, program="eager", **options)
     assert not steps  # nor is float64 for the program
     found = results(arrays, upstream, torch.float32, **options)
     assert steps
@@ -179,19 +184,28 @@ def test_the_program_is_found_again_and_a_changed_one_is_not(steps, monkeypatch)
     assert native.built() is None
 
 
-@pytest.mark.parametrize("compiler", [None, "false"], ids=["none", "one that fails"])
-def test_without_a_compiler_everything_goes_on_in_eager_mode(tmp_path, monkeypatch, compiler):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    native.built.cache_clear()
-    monkeypatch.setattr(library.shutil, "which", lambda name: None)
-    monkeypatch.delenv("CC", raising=False)
+@pytest.mark.parametrize(
+    ("compiler", "refusal"),
+    [(None, "no.* was found"), ("false", "could not compile"), ("not-a-compiler", "could not be started")],
+    ids=["none", "one that fails", "one that is not there"],
+)
+def test_without_a_compiler_everything_goes_on_in_eager_mode(no_compiler, monkeypatch, compiler, refusal):
     if compiler:
         monkeypatch.setenv("CC", compiler)
-    with pytest.raises(RuntimeError, match="could not compile" if compiler else "no C compiler"):
+    with pytest.raises(RuntimeError, match=refusal):
         native.build()
     assert native.built() is None
     arrays, _ = draw_problem(N=5)
     assert torch.isfinite(attend(*tensors(arrays, torch.float32))[0]).all()
+
+
+@pytest.fixture
+def no_compiler(tmp_path, monkeypatch):
+    monkeypatch.setenv("GMA_REF_CACHE", str(tmp_path))
+    monkeypatch.setattr(library.shutil, "which", lambda name: None)
+    monkeypatch.delenv("CC", raising=False)
+    native.built.cache_clear()
+    yield
     native.built.cache_clear()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import hashlib
@@ -20,7 +19,14 @@ import torch
 
 FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared")
 FOR_THIS_PROCESSOR = (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
-off = False  # see `switched_off`
+NOT_BUILT = (
+    'implementation="native" needs a C program that has not been built on this machine; '
+    "gma_ref.pytorch.native.build() does it, in a few seconds"
+)
+NO_COMPILER = (
+    'implementation="native" needs a C compiler, and none was found (cc, gcc or clang); '
+    'everything works without: implementation="blocked" does the same in PyTorch'
+)
 PROGRAM, HEADERS = ("forward.c", "backward.c"), ("vectors.h", "tile.h")
 
 
@@ -59,15 +65,25 @@ def processor():
     """Return what tells this kind of processor from another, since the program runs on no lesser one."""
     told = Path("/proc/cpuinfo").read_text().split("\n\n")[0] if Path("/proc/cpuinfo").exists() else ""
     lines = [line for line in told.splitlines() if line.startswith(("model name", "flags", "Features", "CPU part"))]
-    return platform.platform(), platform.processor(), *lines
+    return platform.platform(), *(lines or [platform.processor()])
 
 
 def location():
-    """Return where the compiled program is kept: one file per version of the program and kind of processor."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    """Return where the compiled program is kept: one file per version of the program and kind of processor.
+
+    The folder is that of the environment variable ``GMA_REF_CACHE``, or ``gma_ref`` in ``XDG_CACHE_HOME`` or
+    ``~/.cache``.
+    """
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = os.environ.get("GMA_REF_CACHE") or Path(caches) / "gma_ref"
     made_of = *source().values(), *FLAGS, *processor()
     name = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:16]
-    return Path(cache) / "gma_ref" / f"blocked-{name}.so"
+    return Path(folder) / f"blocked-{name}.so"
+
+
+def compiler():
+    """Return the command of the C compiler of this machine, or None: `CC` of the environment, or the usual names."""
+    return os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
 def build():
@@ -83,46 +99,42 @@ def build():
     RuntimeError
         If there is no compiler, or it fails; the message has what it said.
     """
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        raise RuntimeError("no C compiler was found (cc, gcc or clang); everything works without, in eager PyTorch")
+    command = compiler()
+    if command is None:
+        raise RuntimeError(NO_COMPILER)
     to = location()
     to.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=to.parent) as folder:
         for name, text in source().items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         for flags in FOR_THIS_PROCESSOR:
-            command = [*shlex.split(compiler), *FLAGS, *flags, *PROGRAM, "-o", to.name, "-lm"]
-            told = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            line = [*shlex.split(command), *FLAGS, *flags, *PROGRAM, "-o", to.name, "-lm"]
+            try:
+                told = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+            except OSError as error:
+                raise RuntimeError(f"the C compiler {command} could not be started: {error.strerror}") from None
             if told.returncode == 0:
                 break
         else:
-            raise RuntimeError(f"{compiler} could not compile the program:\n{told.stderr}")
+            raise RuntimeError(f"{command} could not compile the program:\n{told.stderr}")
         os.replace(Path(folder) / to.name, to)
     built.cache_clear()
     return to
 
 
-@contextlib.contextmanager
-def switched_off():
-    """Let everything go on in eager mode within a `with`, as if nothing had been built; for comparison."""
-    global off
-    before, off = off, True
-    try:
-        yield
-    finally:
-        off = before
-
-
-def ready():
-    """Tell whether the program is to be used."""
-    return not off and built() is not None
-
-
 @functools.cache
 def built():
-    """Return the loaded library, or None while it has not been built."""
-    return ctypes.CDLL(str(location())) if location().exists() else None
+    """Return the loaded library, or None while it has not been built; what cannot be loaded is to be built anew."""
+    try:
+        return ctypes.CDLL(str(location()))
+    except OSError:
+        return None
+
+
+def require_built():
+    """Refuse to go on without the program, and say how to get it."""
+    if built() is None:
+        raise RuntimeError(NO_COMPILER if compiler() is None else NOT_BUILT)
 
 
 def run(step, call, tasks):

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from ..blocked_pieces import CHUNK, block_length
 from ..quadratic import Expanded
-from .library import Array, Call, ready, run
+from .library import Array, Call, built, require_built, run
 
 TILE = 32  # `T` of vectors.h; blocks have whole tiles
 RANGE = 4096  # tokens of a range
@@ -21,9 +21,27 @@ ROWS = 8  # K and the length of the features are padded to a multiple of it
 NOT_FINITE = 2  # what a step of the backward pass says when it met something that needs more care than it takes
 
 
-def fits(form, *tensors):
-    """Tell whether the program is there and made for these arguments: float32 on the CPU, scores by products."""
-    if not isinstance(form, Expanded) or not ready() or block_length(form.mu.shape[-2], causal=True) % TILE:
+def check(tensors):
+    """Refuse tensors that the program is not made for, and say why; whether it is there is not asked by a compiler."""
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.device.type != "cpu":
+            raise ValueError(f'{name} must be on the CPU for implementation="native", got a tensor on {tensor.device}')
+        if tensor is not None and tensor.dtype != torch.float32:
+            raise TypeError(f'{name} must be float32 for implementation="native", got {tensor.dtype}')
+    if not torch.compiler.is_compiling():
+        require_built()
+
+
+def serves(program, form, *tensors):
+    """Tell whether the program is to be used: asked for, built, and made for tensors in float32 on the CPU.
+
+    Where the scores of a mixture need float64, or something is empty, eager mode does it, whatever was asked for.
+    """
+    if program == "eager":
+        return False
+    if program == "native":
+        require_built()
+    if built() is None or not isinstance(form, Expanded) or block_length(form.mu.shape[-2], causal=True) % TILE:
         return False
     given = [tensor for tensor in (form.mu, *tensors) if tensor is not None]
     return all(t.device.type == "cpu" and t.dtype == torch.float32 and t.numel() for t in given)
