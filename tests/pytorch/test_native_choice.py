@@ -11,7 +11,7 @@ from tests.pytorch.problems import both_modes
 from tests.pytorch.test_native import cache, needs_compiler, no_compiler, steps  # noqa: F401  fixtures
 
 
-def arguments(N=300, dtype=torch.float32, **sizes):
+def arguments(N=3000, dtype=torch.float32, **sizes):
     """Return q, k, v and a mixture."""
     arrays, _ = draw_problem(N=N, **sizes)
     q, k, v, *parameters = (torch.tensor(array, dtype=dtype) for array in arrays)
@@ -103,6 +103,7 @@ def test_auto_never_builds(no_compiler, monkeypatch):  # noqa: F811
     assert not native.library.location().exists()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
 @needs_compiler
 @both_modes
 @pytest.mark.parametrize("name", ["auto", "native"])
@@ -120,6 +121,7 @@ def test_a_compiled_layer_takes_the_program(steps, causal, name):  # noqa: F811
     assert any("read" in step for step in steps)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
 def test_a_compiled_call_refuses_where_there_is_no_program(no_compiler):  # noqa: F811
     layer = gmt.GaussianMixtureAttention(8, num_components=8, implementation="native")
     with pytest.raises(RuntimeError, match="needs a C compiler"):
