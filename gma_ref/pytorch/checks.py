@@ -3,7 +3,7 @@
 ``@accepts(...)`` names the trailing axes of each tensor argument (``q="N_q d_r"``), as in the reference: axes of one
 name must have one size, leading axes must broadcast. It looks at types, shapes, dtypes and devices, and never at
 values, since then the host would wait for the device. Every refusal is one sentence: which argument, what came, what
-was expected.
+was expected. What has passed once, with the same shapes, dtypes and devices, passes again without being looked through.
 """
 
 import functools
@@ -14,6 +14,8 @@ import torch
 from ..reference.checks import as_flag, as_size
 
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+ORDINARY = (torch.Tensor, torch.nn.Parameter)
+REMEMBERED = 1000  # signatures of a function that have passed
 
 
 def accepts(result_dtype_of=None, promote=True, **specs):
@@ -38,6 +40,9 @@ def accepts(result_dtype_of=None, promote=True, **specs):
         parameters = tuple(signature.parameters)
         positional = tuple(p.name for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY)
         defaults = {p.name: p.default for p in signature.parameters.values() if p.default is not p.empty}
+        sizes = [name for name in ("eps", "eps_sigma") if name in parameters]
+        flags = [name for name in ("causal", "return_state") if name in parameters]
+        passed = {}  # signature -> common dtype and device
 
         def bind(args, kwargs):
             """Return all arguments by name; by hand, since a compiler cannot follow ``Signature.bind``."""
@@ -51,9 +56,8 @@ def accepts(result_dtype_of=None, promote=True, **specs):
                     raise TypeError(f"{function.__name__}: {error}") from None
             return given
 
-        @functools.wraps(function)
-        def checked(*args, **kwargs):
-            given = bind(args, kwargs)
+        def look_through(given):
+            """Refuse what does not fit, and return the common dtype and the device."""
             tensors = Tensors()
             for name, spec in specs.items():
                 value = given[name]
@@ -65,20 +69,27 @@ def accepts(result_dtype_of=None, promote=True, **specs):
                     tensors.check(name, value, spec)
                 else:
                     tensors.check_container(name, value, spec)
-            for name in ("eps", "eps_sigma"):
-                if name in given:
-                    given[name] = as_size(name, given[name])
-            for name in ("causal", "return_state"):
-                if name in given:
-                    given[name] = as_flag(name, given[name])
             if "causal" in given:
-                check_causal(given["causal"], tensors.sizes)
+                check_causal(as_flag("causal", given["causal"]), tensors.sizes)
+            return tensors.dtype, tensors.device
+
+        @functools.wraps(function)
+        def checked(*args, **kwargs):
+            given = bind(args, kwargs)
+            key = signature_of(given, specs)
+            dtype, device = (key and passed.get(key)) or look_through(given)
+            if key and len(passed) < REMEMBERED:
+                passed[key] = dtype, device
+            for name in sizes:
+                given[name] = as_size(name, given[name])
+            for name in flags:
+                given[name] = as_flag(name, given[name])
             wanted = given[result_dtype_of].dtype if result_dtype_of else None
             if promote:
                 for name in specs:
                     if name != "key_mask" and given[name] is not None:
-                        given[name] = given[name].to(tensors.dtype)
-            result = without_autocast(tensors.device, function, given)
+                        given[name] = given[name].to(dtype)
+            result = without_autocast(device, function, given)
             return result.to(wanted) if result_dtype_of else result
 
         return checked
@@ -92,6 +103,26 @@ def without_autocast(device, function, given):
         return function(**given)
     with torch.autocast(device.type, enabled=False):
         return function(**given)
+
+
+def signature_of(given, specs):
+    """Return all that the checks look at, to recognise it, or None where something is of an unusual kind."""
+    causal = given.get("causal", False)
+    if torch.compiler.is_compiling() or type(causal) is not bool:
+        return None
+    key = [causal]
+    for name, spec in specs.items():
+        value = given[name]
+        if value is None:
+            key.append(None)
+            continue
+        if isinstance(spec, type) and type(value) is not spec:
+            return None
+        for tensor in [getattr(value, field) for field in spec.AXES] if isinstance(spec, type) else (value,):
+            if type(tensor) not in ORDINARY or tensor.is_nested:
+                return None
+            key += (tensor.shape, tensor.dtype, tensor.device, tensor.layout)
+    return tuple(key)
 
 
 class Tensors:
@@ -113,15 +144,15 @@ class Tensors:
         self.check_device(name, value)
         self.dtype = torch.promote_types(self.dtype, value.dtype)
         names, shape = axes.split(), tuple(value.shape)
-        expected = f"(..., {', '.join(names)})"
         split = len(shape) - len(names)
         if split < 0:
-            raise ValueError(f"{name} must have shape {expected}, got shape {shape}")
+            raise ValueError(f"{name} must have shape (..., {', '.join(names)}), got shape {shape}")
         for axis, size in zip(names, shape[split:], strict=True):
             known, where = self.sizes.setdefault(axis, (size, name))
             if size != known:
                 raise ValueError(
-                    f"{name} must have shape {expected} with {axis} = {known} as in {where}, got shape {shape}"
+                    f"{name} must have shape (..., {', '.join(names)}) with {axis} = {known} as in {where}, "
+                    f"got shape {shape}"
                 )
         leading = broadcast(self.leading, shape[:split])
         if leading is None:

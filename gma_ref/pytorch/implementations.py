@@ -5,13 +5,14 @@ import torch
 from . import native
 from .blocked import blocked_attention
 from .naive import naive_attention
+from .one_token import one_token_attention, serves
 
 # The largest tensor of the naive form, tokens × K × width numbers, with which it is the faster one on a CPU, as it was
 # measured forwards and backwards: it starts more quickly, which counts for a few tokens, such as a step of decoding.
 FEW = 2**15
 
 
-def automatic(q, k, v, mu, *others, **options):
+def automatic(q, k, v, mu, variance, log_prior, *, key_mask, state, **options):
     """Call the implementation that is expected to be fastest, by shapes, dtypes and device alone.
 
     A compiler always gets the blocked form, of which one graph serves all lengths. That takes the program in C where
@@ -19,19 +20,24 @@ def automatic(q, k, v, mu, *others, **options):
     """
     # a compiler is not let near the comparison, of which it would make a graph for few tokens and one for many
     looks = q.device.type == "cpu" and not torch.compiler.is_compiling()
-    few = looks and max(q.numel(), k.numel(), v.numel()) * mu.shape[-2] <= FEW
-    if few:
-        return naive_attention(q, k, v, mu, *others, **options)
-    return blocked_attention(q, k, v, mu, *others, program="auto", **options)
+    given, rest = (q, k, v, mu, variance, log_prior), {"key_mask": key_mask, "state": state}
+    if looks and serves(*given, **rest):
+        return one_token_attention(*given, **rest, **options)
+    if looks and max(q.numel(), k.numel(), v.numel()) * mu.shape[-2] <= FEW:
+        return naive_attention(*given, **rest, **options)
+    return blocked_attention(*given, **rest, **options, program="auto")
 
 
-def native_attention(q, k, v, mu, variance, log_prior, *, state, **options):
+def native_attention(q, k, v, mu, variance, log_prior, *, key_mask, state, **options):
     """Call the blocked form by the program in C, or say why that cannot be."""
     tensors = {"q": q, "k": k, "v": v, "mixture.mu": mu, "mixture.variance": variance, "mixture.log_prior": log_prior}
     if state is not None:
         tensors |= {"state.V_tilde": state[0], "state.Z": state[1]}
     native.check(tensors)
-    return blocked_attention(q, k, v, mu, variance, log_prior, state=state, program="native", **options)
+    given, rest, made = (q, k, v, mu, variance, log_prior), {"key_mask": key_mask, "state": state}, None
+    if not torch.compiler.is_compiling() and serves(*given, **rest):
+        made = native.step(*given, state, options["eps"])
+    return made or blocked_attention(*given, **rest, **options, program="native")
 
 
 KNOWN = {"auto": automatic, "naive": naive_attention, "blocked": blocked_attention, "native": native_attention}

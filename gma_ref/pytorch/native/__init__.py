@@ -2,5 +2,6 @@
 
 from .library import build, built
 from .passes import backward, check, forward, serves
+from .step import step
 
-__all__ = ["backward", "build", "built", "check", "forward", "serves"]
+__all__ = ["backward", "build", "built", "check", "forward", "serves", "step"]

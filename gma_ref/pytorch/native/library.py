@@ -27,7 +27,7 @@ NO_COMPILER = (
     'implementation="native" needs a C compiler, and none was found (cc, gcc or clang); '
     'everything works without: implementation="blocked" does the same in PyTorch'
 )
-PROGRAM, HEADERS = ("forward.c", "backward.c"), ("vectors.h", "tile.h")
+PROGRAM, HEADERS = ("forward.c", "backward.c", "step.c"), ("vectors.h", "tile.h")
 
 
 class Array(ctypes.Structure):

@@ -1,0 +1,60 @@
+"""One token of each sequence by the C program, without gradients: `step.c`."""
+
+import ctypes
+import functools
+from math import prod
+
+import torch
+
+from .library import built
+
+NAMES = "q k v mu variance log_prior V_tilde Z output V_tilde_out Z_out".split()
+
+
+class Step(ctypes.Structure):
+    """As in `step.c`."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in "sequences mixtures d_r K d_v".split()),
+        ("eps", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in NAMES),
+    ]
+
+
+def step(q, k, v, mu, variance, log_prior, state, eps):
+    """Return output, V_tilde and Z of one query and one key a sequence, or None where the program does not do it.
+
+    It does tensors in float32, contiguous and without axes to broadcast but for those that lead before the mixture's.
+    """
+    function = step_function()
+    if function is None:
+        return None
+    (*batch, _, d_r), (K, d_v) = q.shape, (mu.shape[-2], v.shape[-1])
+    heads = mu.shape[:-2]
+    shapes = shapes_of(tuple(batch), tuple(heads), d_r, K, d_v)
+    given = (q, k, v, mu, variance, log_prior, *(state or ()))
+    if tuple(batch[len(batch) - len(heads) :]) != tuple(heads):
+        return None
+    for tensor, shape in zip(given, shapes, strict=False):
+        if tensor.shape != shape or tensor.dtype != torch.float32 or not tensor.is_contiguous():
+            return None
+    made = [q.new_empty(shape) for shape in (shapes[2], *shapes[6:])]
+    addresses = [tensor.data_ptr() for tensor in given] + ([] if state else [None, None])
+    call = Step(prod(batch), prod(heads), d_r, K, d_v, eps, *addresses, *(tensor.data_ptr() for tensor in made))
+    told = function(ctypes.byref(call))
+    if told == 1:
+        raise MemoryError("gma_step found no memory for its buffers")
+    return made if told == 0 else None
+
+
+@functools.cache
+def shapes_of(batch, heads, d_r, K, d_v):
+    """Return the shapes of queries, keys, values, of the mixture's tensors and of the memory's."""
+    token, mixture = (*batch, 1, d_r), (*heads, K, d_r)
+    return token, token, (*batch, 1, d_v), mixture, mixture, mixture[:-1], (*batch, K, d_v), (*batch, K)
+
+
+def step_function():
+    """Return the function of the program, or None while it has not been built."""
+    library = built()
+    return None if library is None else library.gma_step
