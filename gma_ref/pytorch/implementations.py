@@ -45,10 +45,10 @@ KNOWN = {"auto": automatic, "naive": naive_attention, "blocked": blocked_attenti
 
 def choose(name):
     """Return the implementation of that name, or say why there is none."""
+    if isinstance(name, str) and name in KNOWN:
+        return KNOWN[name]
     names = " or ".join(f'"{one}"' for one in KNOWN)
     if not isinstance(name, str):
         raise TypeError(f"implementation must be {names}, got {type(name).__name__}")
-    if name not in KNOWN:
-        reason = " (this version has no kernels in Triton)" if name == "triton" else ""
-        raise ValueError(f'implementation must be {names}, got "{name}"{reason}')
-    return KNOWN[name]
+    reason = " (this version has no kernels in Triton)" if name == "triton" else ""
+    raise ValueError(f'implementation must be {names}, got "{name}"{reason}')

@@ -2,6 +2,6 @@
 
 from .library import build, built
 from .passes import backward, check, forward, serves
-from .step import step
+from .decoding import step
 
 __all__ = ["backward", "build", "built", "check", "forward", "serves", "step"]
