@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import blocked_backward, blocked_forward
+from .derivatives import none_wanted
 from .grouping import Grouping, broadcast, leading_axes
 
 SECOND_DERIVATIVE = (
@@ -43,8 +44,12 @@ def blocked_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask
     grouping = Grouping(broadcast(mixture_axes, *leading_axes(*tokens.values())), mixture_axes)
     q, k, v, key_mask, V_tilde, Z = (grouping.gather(*pair) for pair in tokens.values())
     mixture = (grouping.gather_mixture(*pair) for pair in mixture)
-    run = Blocked if torch.compiler.is_compiling() else BlockedInEagerMode
-    results = run.apply(q, k, v, *mixture, key_mask, V_tilde, Z, causal, eps, program)
+    arguments = q, k, v, *mixture, key_mask, V_tilde, Z
+    if none_wanted(*arguments):  # as below, sooner
+        results = blocked_op(*arguments, causal, eps, program)
+    else:
+        run = Blocked if torch.compiler.is_compiling() else BlockedInEagerMode
+        results = run.apply(*arguments, causal, eps, program)
     return tuple(grouping.scatter(result) for result in results[:3])
 
 

@@ -35,7 +35,7 @@ def native_attention(q, k, v, mu, variance, log_prior, *, key_mask, state, **opt
         tensors |= {"state.V_tilde": state[0], "state.Z": state[1]}
     native.check(tensors)
     given, rest, made = (q, k, v, mu, variance, log_prior), {"key_mask": key_mask, "state": state}, None
-    if not torch.compiler.is_compiling() and serves(*given, **rest):
+    if serves(*given, **rest):
         made = native.step(*given, state, options["eps"])
     return made or blocked_attention(*given, **rest, **options, program="native")
 

@@ -9,6 +9,7 @@ import math
 import torch
 
 from . import native
+from .derivatives import none_wanted
 from .naive import as_mixture, compute_dtype, naive_attention, responsibilities, state_to_continue
 
 # Numbers of tokens × K × width up to which this is faster on a CPU than to start the blocked form
@@ -19,10 +20,9 @@ def serves(q, k, v, mu, variance, log_prior, key_mask, state):
     """Tell whether this is one token on a CPU, of ordinary tensors, without a mask and with no gradient to keep."""
     if not (q.shape[-2] == k.shape[-2] == 1 and key_mask is None and type(q) is torch.Tensor and q.shape == k.shape):
         return False
-    if torch._C._are_functorch_transforms_active() or q.device.type != "cpu" or q.numel() * mu.shape[-2] > FEW:
+    if q.device.type != "cpu" or q.numel() * mu.shape[-2] > FEW:
         return False
-    tensors = (q, k, v, mu, variance, log_prior, *(state or ()))
-    return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
+    return none_wanted(q, k, v, mu, variance, log_prior, *(state or ()))
 
 
 def one_token_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask, state):

@@ -111,7 +111,9 @@ def forward(form, q, k, v, key_mask, V_tilde, Z, causal, eps, output, V_tilde_ou
     if plan.ranges > 1 or not causal:
         plan.run("gma_write")
     before = side_by_side(memory, V_tilde, Z)
-    if causal:
+    if plan.ranges == 1 and causal:
+        memory[:] = before
+    elif causal:
         memory[:] = np.cumsum(np.concatenate([before, memory[:, :, :-1]], axis=2), axis=2)
     else:
         memory[:] = memory.sum(2, keepdims=True) + before
@@ -138,7 +140,9 @@ def backward(
         memory[:] = side_by_side(memory, V_tilde_out, Z_out)
     not_finite = (plan.ranges > 1 or not causal) and plan.run("gma_queries_back")
     after = side_by_side(memory_bar, V_tilde_bar, Z_bar)
-    if causal:
+    if plan.ranges == 1 and causal:
+        memory_bar[:] = after
+    elif causal:
         from_the_end = np.concatenate([memory_bar[:, :, 1:], after], axis=2)[:, :, ::-1]
         memory_bar[:] = np.cumsum(from_the_end, axis=2)[:, :, ::-1]
     else:
