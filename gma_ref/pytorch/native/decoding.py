@@ -24,7 +24,7 @@ class Step(ctypes.Structure):
 def step(q, k, v, mu, variance, log_prior, state, eps):
     """Return output, V_tilde and Z of one query and one key a sequence, or None where the program does not do it.
 
-    It does tensors in float32, contiguous and without axes to broadcast but for those that lead before the mixture's.
+    It does tensors in float32 without axes to broadcast but for those that lead before the mixture's.
     """
     function = step_function()
     if function is None:
@@ -36,8 +36,9 @@ def step(q, k, v, mu, variance, log_prior, state, eps):
     if tuple(batch[len(batch) - len(heads) :]) != tuple(heads):
         return None
     for tensor, shape in zip(given, shapes, strict=False):
-        if tensor.shape != shape or tensor.dtype != torch.float32 or not tensor.is_contiguous():
+        if tensor.shape != shape or tensor.dtype != torch.float32:
             return None
+    given = [tensor.contiguous() for tensor in given]
     made = [q.new_empty(shape) for shape in (shapes[2], *shapes[6:])]
     addresses = [tensor.data_ptr() for tensor in given] + ([] if state else [None, None])
     call = Step(prod(batch), prod(heads), d_r, K, d_v, eps, *addresses, *(tensor.data_ptr() for tensor in made))
