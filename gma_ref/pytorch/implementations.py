@@ -5,7 +5,7 @@ import torch
 from . import native
 from .blocked import blocked_attention
 from .naive import naive_attention
-from .one_token import one_token_attention, serves
+from .one_token import is_one_token, one_token_attention
 
 # The largest tensor of the naive form, tokens × K × width numbers, with which it is the faster one on a CPU, as it was
 # measured forwards and backwards: it starts more quickly, which counts for a few tokens, such as a step of decoding.
@@ -21,8 +21,10 @@ def automatic(q, k, v, mu, variance, log_prior, *, key_mask, state, **options):
     # a compiler is not let near the comparison, of which it would make a graph for few tokens and one for many
     looks = q.device.type == "cpu" and not torch.compiler.is_compiling()
     given, rest = (q, k, v, mu, variance, log_prior), {"key_mask": key_mask, "state": state}
-    if looks and serves(*given, **rest):
-        return one_token_attention(*given, **rest, **options)
+    if looks and is_one_token(*given, **rest):
+        made = one_token_attention(*given, state=state, eps=options["eps"])
+        if made is not None:
+            return made
     if looks and max(q.numel(), k.numel(), v.numel()) * mu.shape[-2] <= FEW:
         return naive_attention(*given, **rest, **options)
     return blocked_attention(*given, **rest, **options, program="auto")
@@ -35,7 +37,7 @@ def native_attention(q, k, v, mu, variance, log_prior, *, key_mask, state, **opt
         tensors |= {"state.V_tilde": state[0], "state.Z": state[1]}
     native.check(tensors)
     given, rest, made = (q, k, v, mu, variance, log_prior), {"key_mask": key_mask, "state": state}, None
-    if serves(*given, **rest):
+    if is_one_token(*given, **rest):
         made = native.step(*given, state, options["eps"])
     return made or blocked_attention(*given, **rest, **options, program="native")
 

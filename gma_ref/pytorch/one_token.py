@@ -1,7 +1,7 @@
 """One token of a causal sequence without gradients, as in decoding, where most of the time goes into starting things.
 
 These are the plain equations, by the program in C where there is one, and no rule beside them: where the results turn
-out not to be finite, or no key reaches the token, they are dropped and the naive form, which has the rules, is taken.
+out not to be finite, or no key reaches the token, they are dropped, and a form that has the rules is to be taken.
 """
 
 import math
@@ -10,30 +10,28 @@ import torch
 
 from . import native
 from .derivatives import none_wanted
-from .naive import as_mixture, compute_dtype, naive_attention, responsibilities, state_to_continue
+from .naive import as_mixture, compute_dtype, responsibilities, state_to_continue
 
-# Numbers of tokens × K × width up to which this is faster on a CPU than to start the blocked form
+# Sequences × K × width up to which this is faster in PyTorch's operations than to start the blocked form
 FEW = 2**19
 
 
-def serves(q, k, v, mu, variance, log_prior, key_mask, state):
+def is_one_token(q, k, v, mu, variance, log_prior, key_mask, state):
     """Tell whether this is one token on a CPU, of ordinary tensors, without a mask and with no gradient to keep."""
     if not (q.shape[-2] == k.shape[-2] == 1 and key_mask is None and type(q) is torch.Tensor and q.shape == k.shape):
         return False
-    if q.device.type != "cpu" or q.numel() * mu.shape[-2] > FEW:
-        return False
-    return none_wanted(q, k, v, mu, variance, log_prior, *(state or ()))
+    return q.device.type == "cpu" and none_wanted(q, k, v, mu, variance, log_prior, *(state or ()))
 
 
-def one_token_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask, state):
-    r"""Return output, V_tilde and Z, by Eqs. (3), (5b) and (8b), of one query and one key.
+def one_token_attention(q, k, v, mu, variance, log_prior, *, eps, state):
+    r"""Return output, V_tilde and Z, by Eqs. (3), (5b) and (8b), of one query and one key; None if it cannot be done.
 
     .. math::
         \tilde V' = \tilde V + \gamma^K v^\top, \quad Z' = Z + \gamma^K, \qquad
         o = \frac{\gamma^Q\tilde V'}{\gamma^Q Z' + \epsilon}
     """
     made = native.step(q, k, v, mu, variance, log_prior, state, eps)
-    if made is not None:
+    if made is not None or q.numel() * mu.shape[-2] > FEW:
         return made
     dtype = compute_dtype(q, k, v, mu, variance, log_prior)
     mixture = as_mixture(mu, variance, log_prior, dtype)
@@ -46,7 +44,4 @@ def one_token_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_ma
     denominator = gamma_q @ Z[..., None] + eps
     output = gamma_q @ V_tilde / denominator
     # whatever is not finite of tokens or memory is in one of the two
-    if math.isfinite(output.sum() + denominator.sum()):
-        return output, V_tilde, Z
-    options = {"causal": causal, "eps": eps, "key_mask": key_mask, "state": state}
-    return naive_attention(q, k, v, mu, variance, log_prior, **options)
+    return (output, V_tilde, Z) if math.isfinite(output.sum() + denominator.sum()) else None
