@@ -131,10 +131,17 @@ def built():
         return None
 
 
+def missing():
+    """Return why the program cannot be used, in a sentence that says how to get it, or None."""
+    if built() is not None:
+        return None
+    return NO_COMPILER if compiler() is None else NOT_BUILT
+
+
 def require_built():
-    """Refuse to go on without the program, and say how to get it."""
+    """Refuse to go on without the program."""
     if built() is None:
-        raise RuntimeError(NO_COMPILER if compiler() is None else NOT_BUILT)
+        raise RuntimeError(missing())
 
 
 def run(step, call, tasks):
