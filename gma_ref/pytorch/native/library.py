@@ -98,6 +98,13 @@ def build():
     ------
     RuntimeError
         If there is no compiler, or it fails; the message has what it said.
+
+    Notes
+    -----
+    It is kept in the folder that the environment variable ``GMA_REF_CACHE`` names, else in ``gma_ref`` under
+    ``XDG_CACHE_HOME`` or ``~/.cache``, under a name that stands for the text of the program and the kind of processor:
+    another version or another machine finds nothing, and builds its own. Deleting the folder takes it back. The
+    compiler is ``CC``, else cc, gcc or clang.
     """
     command = compiler()
     if command is None:
