@@ -8,6 +8,7 @@ was expected. What has passed once, with the same shapes, dtypes and devices, pa
 
 import functools
 import inspect
+import operator
 
 import torch
 
@@ -37,19 +38,23 @@ def accepts(result_dtype_of=None, promote=True, **specs):
 
     def decorate(function):
         signature = inspect.signature(function)
-        parameters = tuple(signature.parameters)
+        names = set(signature.parameters)
         positional = tuple(p.name for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY)
         defaults = {p.name: p.default for p in signature.parameters.values() if p.default is not p.empty}
-        sizes = [name for name in ("eps", "eps_sigma") if name in parameters]
-        flags = [name for name in ("causal", "return_state") if name in parameters]
+        sizes = [name for name in ("eps", "eps_sigma") if name in names]
+        flags = [name for name in ("causal", "return_state") if name in names]
+        kinds = {
+            name: (None, None) if isinstance(spec, str) else (spec, operator.attrgetter(*spec.AXES))
+            for name, spec in specs.items()
+        }
         passed = {}  # signature -> common dtype and device
 
         def bind(args, kwargs):
             """Return all arguments by name; by hand, since a compiler cannot follow ``Signature.bind``."""
             given = dict(zip(positional, args, strict=False))
-            clear = len(args) <= len(positional) and not any(name in given for name in kwargs)
+            clear = len(args) <= len(positional) and len({**given, **kwargs}) == len(given) + len(kwargs)
             given = {**defaults, **given, **kwargs}
-            if not clear or len(given) != len(parameters) or any(name not in given for name in parameters):
+            if not clear or given.keys() != names:
                 try:
                     signature.bind(*args, **kwargs)
                 except TypeError as error:
@@ -76,7 +81,7 @@ def accepts(result_dtype_of=None, promote=True, **specs):
         @functools.wraps(function)
         def checked(*args, **kwargs):
             given = bind(args, kwargs)
-            key = signature_of(given, specs)
+            key = signature_of(given, kinds)
             dtype, device = (key and passed.get(key)) or look_through(given)
             if key and len(passed) < REMEMBERED:
                 passed[key] = dtype, device
@@ -105,23 +110,27 @@ def without_autocast(device, function, given):
         return function(**given)
 
 
-def signature_of(given, specs):
+def signature_of(given, kinds):
     """Return all that the checks look at, to recognise it, or None where something is of an unusual kind."""
     causal = given.get("causal", False)
     if torch.compiler.is_compiling() or type(causal) is not bool:
         return None
-    key = [causal]
-    for name, spec in specs.items():
+    tensors, key = [], [causal]
+    for name, (kind, parts) in kinds.items():
         value = given[name]
-        if value is None:
-            key.append(None)
-            continue
-        if isinstance(spec, type) and type(value) is not spec:
+        if kind is None or value is None:
+            tensors.append(value)
+        elif type(value) is kind:
+            tensors += parts(value)
+        else:
             return None
-        for tensor in [getattr(value, field) for field in spec.AXES] if isinstance(spec, type) else (value,):
-            if type(tensor) not in ORDINARY or tensor.is_nested:
-                return None
+    for tensor in tensors:
+        if tensor is None:
+            key.append(None)
+        elif type(tensor) in ORDINARY and not tensor.is_nested:
             key += (tensor.shape, tensor.dtype, tensor.device, tensor.layout)
+        else:
+            return None
     return tuple(key)
 
 

@@ -29,30 +29,30 @@ def step(q, k, v, mu, variance, log_prior, state, eps):
     function = step_function()
     if function is None:
         return None
-    (*batch, _, d_r), (K, d_v) = q.shape, (mu.shape[-2], v.shape[-1])
-    heads = mu.shape[:-2]
-    shapes = shapes_of(tuple(batch), tuple(heads), d_r, K, d_v)
+    sizes, shapes = layout(q.shape, mu.shape, v.shape[-1])
     given = (q, k, v, mu, variance, log_prior, *(state or ()))
-    if tuple(batch[len(batch) - len(heads) :]) != tuple(heads):
-        return None
     for tensor, shape in zip(given, shapes, strict=False):
         if tensor.shape != shape or tensor.dtype != torch.float32:
             return None
     given = [tensor.contiguous() for tensor in given]
     made = [q.new_empty(shape) for shape in (shapes[2], *shapes[6:])]
     addresses = [tensor.data_ptr() for tensor in given] + ([] if state else [None, None])
-    call = Step(prod(batch), prod(heads), d_r, K, d_v, eps, *addresses, *(tensor.data_ptr() for tensor in made))
+    call = Step(*sizes, eps, *addresses, *[tensor.data_ptr() for tensor in made])
     told = function(ctypes.byref(call))
     if told == 1:
         raise MemoryError("gma_step found no memory for its buffers")
     return made if told == 0 else None
 
 
-@functools.cache
-def shapes_of(batch, heads, d_r, K, d_v):
-    """Return the shapes of queries, keys, values, of the mixture's tensors and of the memory's."""
-    token, mixture = (*batch, 1, d_r), (*heads, K, d_r)
-    return token, token, (*batch, 1, d_v), mixture, mixture, mixture[:-1], (*batch, K, d_v), (*batch, K)
+@functools.lru_cache
+def layout(of_q, of_mu, d_v):
+    """Return the sizes, and the shapes that queries, keys, values, the mixture's tensors and the memory's must have."""
+    (*batch, _, d_r), (*heads, K, _) = of_q, of_mu
+    heads = batch[max(0, len(batch) - len(heads)) :] if heads else []  # those of the tokens, whatever the mixture has
+    token, mixture = torch.Size([*batch, 1, d_r]), torch.Size([*heads, K, d_r])
+    memory = torch.Size([*batch, K, d_v])
+    shapes = token, token, torch.Size([*batch, 1, d_v]), mixture, mixture, mixture[:-1], memory, memory[:-1]
+    return (prod(batch), prod(heads), d_r, K, d_v), shapes
 
 
 def step_function():

@@ -30,31 +30,29 @@ static inline float multiplied(vec a)
 }
 
 /* Precisions, and log prior - sum of log variance / 2; NaN if a variance is no ordinary positive number. The sum is the
-   logarithm of a product, of mantissas from 1 to 2, of which so many do not overflow, and of powers of 2. */
+   logarithm of a product: of mantissas from 1 to 2, of which so many do not overflow, and of powers of 2. */
 static float offset_of(float log_prior, const float *variance, float *precision, int64_t d_r)
 {
     enum { MOST = 112 };
     double sum = 0;
     bits good = ~(bits){}, powers = {};
-    int64_t m = 0;
-    while (m + W <= d_r) {
+    int64_t m = 0, power = 0, fine = 1;
+    while (m < d_r) {
         vec mantissas = (vec){} + 1.0f;
-        for (const int64_t end = least(d_r, m + MOST); m + W <= end; m += W) {
-            const vec x = L(variance, m);
+        for (const int64_t end = least(d_r, m + MOST); m < end; m += W) {
+            vec x = (vec){} + 1.0f;
+            if (m + W <= d_r)
+                x = L(variance, m);
+            else
+                copy((float *)&x, variance + m, d_r - m);
             good &= (x >= FLT_MIN) & (x <= 1e37f);
             powers += ((bits)x >> 23) - 127;
             mantissas *= (vec)(((bits)x & 0x7fffff) | 0x3f800000);
-            *(loose *)(precision + m) = 1.0f / x;
+            V(precision, m) = 1.0f / x;
         }
         sum += log(multiplied(mantissas));
     }
-    int64_t power = 0, fine = 1;
     for (int i = 0; i < W; i++) power += powers[i], fine &= good[i] != 0;
-    for (; m < d_r; m++) {
-        fine &= variance[m] >= FLT_MIN && variance[m] <= 1e37f;
-        sum += log(variance[m]);
-        precision[m] = 1.0f / variance[m];
-    }
     return fine ? log_prior - (float)((sum + power * 0.6931471805599453) / 2) : NAN;
 }
 
