@@ -8,6 +8,7 @@ import torch
 
 from .library import built
 
+FLOAT32 = {torch.float32}
 NAMES = "q k v mu variance log_prior V_tilde Z output V_tilde_out Z_out".split()
 
 
@@ -31,9 +32,8 @@ def step(q, k, v, mu, variance, log_prior, state, eps):
         return None
     sizes, shapes = layout(q.shape, mu.shape, v.shape[-1])
     given = (q, k, v, mu, variance, log_prior, *(state or ()))
-    for tensor, shape in zip(given, shapes, strict=False):
-        if tensor.shape != shape or tensor.dtype != torch.float32:
-            return None
+    if [tensor.shape for tensor in given] != shapes[: len(given)] or {tensor.dtype for tensor in given} != FLOAT32:
+        return None
     given = [tensor.contiguous() for tensor in given]
     made = [q.new_empty(shape) for shape in (shapes[2], *shapes[6:])]
     addresses = [tensor.data_ptr() for tensor in given] + ([] if state else [None, None])
@@ -51,7 +51,7 @@ def layout(of_q, of_mu, d_v):
     heads = batch[max(0, len(batch) - len(heads)) :] if heads else []  # those of the tokens, whatever the mixture has
     token, mixture = torch.Size([*batch, 1, d_r]), torch.Size([*heads, K, d_r])
     memory = torch.Size([*batch, K, d_v])
-    shapes = token, token, torch.Size([*batch, 1, d_v]), mixture, mixture, mixture[:-1], memory, memory[:-1]
+    shapes = [token, token, torch.Size([*batch, 1, d_v]), mixture, mixture, mixture[:-1], memory, memory[:-1]]
     return (prod(batch), prod(heads), d_r, K, d_v), shapes
 
 
