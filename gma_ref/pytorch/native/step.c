@@ -45,7 +45,7 @@ static float offset_of(float log_prior, const float *variance, float *precision,
                 x = L(variance, m);
             else
                 copy((float *)&x, variance + m, d_r - m);
-            good &= (x >= FLT_MIN) & (x <= 1e37f);
+            good &= (bits)((x >= FLT_MIN) & (x <= 1e37f));
             powers += ((bits)x >> 23) - 127;
             mantissas *= (vec)(((bits)x & 0x7fffff) | 0x3f800000);
             V(precision, m) = 1.0f / x;
@@ -121,13 +121,13 @@ int64_t gma_step(const Step *step)
     if (!room) return 1;
     float *gamma_q = room, *gamma_k = room + K, *offset = room + 2 * K, *precision = room + 3 * K, check = 0;
     for (int64_t g = 0; g < step->mixtures; g++) {
-        const int64_t first = g * step->K;
+        const float *mu = step->mu + g * step->K * d_r, *variance = step->variance + g * step->K * d_r;
         for (int64_t k = 0; k < step->K; k++)
-            offset[k] = offset_of(step->log_prior[first + k], step->variance + (first + k) * d_r, precision + k * rows, d_r);
+            offset[k] = offset_of(step->log_prior[g * step->K + k], variance + k * d_r, precision + k * rows, d_r);
         for (int64_t s = g; s < step->sequences; s += step->mixtures) {
             for (int64_t k = 0; k < K; k++) gamma_q[k] = gamma_k[k] = -INFINITY;
             for (int64_t k = 0; k < step->K; k++) {
-                distances(gamma_q + k, gamma_k + k, step->q + s * d_r, step->k + s * d_r, step->mu + (first + k) * d_r,
+                distances(gamma_q + k, gamma_k + k, step->q + s * d_r, step->k + s * d_r, mu + k * d_r,
                           precision + k * rows, d_r);
                 gamma_q[k] = offset[k] - gamma_q[k], gamma_k[k] = offset[k] - gamma_k[k];
             }
