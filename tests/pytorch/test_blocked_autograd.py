@@ -1,5 +1,7 @@
 """What automatic differentiation, transformations and compilers do with the blocked form."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -161,10 +163,15 @@ def test_operations_keep_the_rules_of_custom_operations(causal, stateful):
     torch.library.opcheck(blocked.blocked_backward_op, (*arguments, *results, upstream, None, results[2]))
 
 
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, ("g++", "clang++", "c++"))), reason="no C++ compiler here, which inductor needs"
+)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
 @pytest.mark.slow
 @both_modes
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=needs_compiler)])
 def test_compiled_over_six_lengths_it_is_the_same_in_two_graphs_at_most(causal, backend):
     import torch._dynamo.testing
 
