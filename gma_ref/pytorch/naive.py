@@ -5,7 +5,7 @@ from inspect import unwrap
 import torch
 
 from . import memory
-from .mixture import GaussianMixture, log_density
+from .mixture import log_density, unflatten
 from .nonfinite import finite_rows, give_back, rest_of_tokens, split
 from .numerics import compute_dtype, keep
 from .state import Memory
@@ -27,7 +27,7 @@ def naive_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask, 
     """
     dtype = compute_dtype(q, k, v, mu, variance, log_prior)
     q, k, v = (tensor.to(dtype) for tensor in (q, k, v))
-    mixture = GaussianMixture(mu, variance, log_prior).to(dtype)
+    mixture = as_mixture(mu, variance, log_prior, dtype)
     start = state_to_continue(state, k, v, mixture)
     sums = start.Z.dtype
 
@@ -66,6 +66,11 @@ def naive_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask, 
 def responsibilities(x, mixture):
     """Return the softmax of the scores, Eqs. (3) and (16)."""
     return torch.softmax(mixture.log_prior[..., None, :] + log_density(x, mixture), dim=-1)
+
+
+def as_mixture(mu, variance, log_prior, dtype):
+    """Return a mixture of tensors that have been checked."""
+    return unflatten([tensor.to(dtype) for tensor in (mu, variance, log_prior)])
 
 
 def state_to_continue(state, k, v, mixture):

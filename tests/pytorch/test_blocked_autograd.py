@@ -156,7 +156,7 @@ def test_operations_keep_the_rules_of_custom_operations(causal, stateful):
     mixture = torch.randn(2, 6, 4), torch.rand(2, 6, 4) + 1, torch.zeros(2, 6)
     state = (torch.randn(2, 3, 6, 5), torch.rand(2, 3, 6)) if stateful else (None, None)
     mask = torch.rand(2, 3, 9) < 0.7
-    arguments = (q, k, v, *mixture, mask, *state, causal, 1e-6)
+    arguments = (q, k, v, *mixture, mask, *state, causal, 1e-6, "eager")
     torch.library.opcheck(blocked.blocked_op, arguments)
     results = blocked.blocked_op(*arguments)
     upstream = torch.randn_like(results[0])
