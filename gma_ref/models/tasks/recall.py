@@ -1,0 +1,141 @@
+"""Multi-query associative recall (MQAR): pairs of a key and a value are told, then keys are asked for."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from .task import IGNORED, Batch, batches_of, check_part
+from .vocabulary import Numbers
+
+__all__ = ["RecallTask", "interleave", "store_then_query"]
+
+_HELD_OUT_SEEDS = {"validation": 1, "test": 2}
+_HELD_OUT_SEQUENCES = 512
+
+
+def store_then_query(count: int, length: int, num_pairs: int, size: int, power: float, generator) -> Batch:
+    r"""Make sequences in which all pairs are told first: the recipe of Zoology.
+
+    1. Keys are drawn from 1 ... V/2 - 1 and values from V/2 ... V - 1, D of each without repetition. The sequence
+       begins with :math:`k_1 v_1 k_2 v_2 \dots k_D v_D`.
+    2. The rest has S = (N - 2D)/2 places of two tokens. D of them are drawn without repetition, place r = 1 ... S with
+       probability proportional to :math:`a\,r^{a-1}`; key i stands at the first token of the i-th, and is to be
+       answered with its value there. With a = 0.01 most questions come soon; a = 1 spreads them evenly.
+    3. Every token that is left is drawn from all V tokens.
+
+    Parameters
+    ----------
+    count, length, num_pairs, size : int
+        Sequences, N, D and V.
+    power : float
+        a.
+    generator : torch.Generator
+
+    Returns
+    -------
+    Batch
+        Targets are `IGNORED` except where a key is asked for.
+
+    Notes
+    -----
+    Source: Arora, Eyuboglu et al., "Zoology: Measuring and improving recall in efficient language models" (2023), and
+    ``zoology/data/multiquery_ar.py`` of HazyResearch/zoology, with ``num_passes=1`` and ``random_non_queries=True``.
+    There token 0 marks a place that is to be filled, so a drawn 0 stays; here as there.
+    """
+    keys, values = _draw_pairs(count, num_pairs, size, generator)
+    inputs = torch.randint(size, (count, length), generator=generator)
+    targets = torch.full((count, length), IGNORED)
+    told = 2 * num_pairs
+    inputs[:, 0:told:2], inputs[:, 1:told:2] = keys, values
+    places = (length - told) // 2
+    weights = power * torch.arange(1, places + 1, dtype=torch.float64) ** (power - 1)
+    drawn = torch.multinomial(weights.expand(count, -1), num_pairs, generator=generator)
+    asked = told + 2 * drawn
+    return Batch(inputs.scatter(1, asked, keys), targets.scatter(1, asked, values))
+
+
+def interleave(count: int, length: int, num_pairs: int, size: int, power: float, generator) -> Batch:
+    """Make sequences in which questions stand between the pairs: ours, with keys and values as in Zoology.
+
+    Of the N/2 places of two tokens 2D are drawn, every choice as likely as any other, and divided at random into D
+    twos. At the earlier place of a two a key and its value are told, at the later one the key is asked for. Every other
+    token is drawn from the values: a stray key would give that key a second meaning. `power` is not used.
+    """
+    keys, values = _draw_pairs(count, num_pairs, size, generator)
+    inputs = torch.randint(size // 2, size, (count, length), generator=generator)
+    targets = torch.full((count, length), IGNORED)
+    places = torch.rand(count, length // 2, generator=generator).topk(2 * num_pairs).indices  # in random order
+    earlier, later = places.view(count, num_pairs, 2).sort().values.unbind(-1)
+    inputs = inputs.scatter(1, 2 * earlier, keys).scatter(1, 2 * earlier + 1, values).scatter(1, 2 * later, keys)
+    return Batch(inputs, targets.scatter(1, 2 * later, values))
+
+
+def _draw_pairs(count, num_pairs, size, generator) -> tuple[Tensor, Tensor]:
+    """Draw keys from the lower half of the vocabulary, without 0, and values from the upper half."""
+    half = size // 2
+    keys = 1 + torch.rand(count, half - 1, generator=generator).topk(num_pairs).indices
+    values = half + torch.rand(count, size - half, generator=generator).topk(num_pairs).indices
+    return keys, values
+
+
+class RecallTask:
+    """Answer each key that is asked for with the value that was told beside it.
+
+    Training sequences are drawn afresh; those of validation and test are drawn once, from seeds of their own.
+
+    Parameters
+    ----------
+    num_pairs : int
+        D, pairs in a sequence, each asked for once.
+    vocabulary_size : int
+        V. Zoology has 8,192, and finds that more than a thousand are needed to tell methods apart.
+    interleaved : bool
+        Whether questions stand between the pairs.
+    power : float
+        How soon the questions come, without `interleaved`.
+    """
+
+    name = "recall"
+    unit = "accuracy"
+    num_classes = None
+    default_length = 128
+
+    def __init__(
+        self,
+        num_pairs: int = 8,
+        vocabulary_size: int = 1024,
+        interleaved: bool = False,
+        power: float = 0.01,
+    ):
+        if not 1 <= num_pairs < vocabulary_size // 2:
+            raise ValueError(f"num_pairs must be from 1 to {vocabulary_size // 2 - 1}, got {num_pairs}")
+        if not power > 0:
+            raise ValueError(f"power must be positive, got {power}")
+        self.num_pairs, self.power = num_pairs, power
+        self.vocabulary = Numbers(vocabulary_size)
+        self._make = interleave if interleaved else store_then_query
+
+    def train_batches(self, generator: torch.Generator, batch: int, length: int) -> Iterator[Batch]:
+        """Yield new sequences without end."""
+        self._check_length(length)
+        while True:
+            yield self._draw(batch, length, generator)
+
+    def evaluation(self, part: str, length: int, *, batch: int = 32, limit: int | None = None) -> Iterator[Batch]:
+        """Yield at most 512 sequences; they are the same at every call."""
+        check_part(part)
+        self._check_length(length)
+        generator = torch.Generator().manual_seed(_HELD_OUT_SEEDS[part])
+        whole = self._draw(_HELD_OUT_SEQUENCES, length, generator)
+        wanted = _HELD_OUT_SEQUENCES if limit is None else max(1, limit // length)
+        yield from batches_of(whole.rows(0, wanted), batch)
+
+    def _draw(self, count, length, generator):
+        return self._make(count, length, self.num_pairs, self.vocabulary.size, self.power, generator)
+
+    def _check_length(self, length):
+        if length % 2 or length < 4 * self.num_pairs:
+            raise ValueError(f"length must be even and at least 4 × {self.num_pairs} (num_pairs), got {length}")
+        if length >= self.vocabulary.size:
+            raise ValueError(f"length must be below vocabulary_size = {self.vocabulary.size}, got {length}")
