@@ -35,9 +35,7 @@ class DigitsTask:
         ends = np.cumsum(list(_SIZES.values()))
         self.vocabulary = Numbers(17)
         self.parts = {
-            part: Batch(
-                torch.from_numpy(images[rows].astype(np.int64)), torch.from_numpy(labels[rows].astype(np.int64))
-            )
+            part: Batch(*(torch.from_numpy(array[rows].astype(np.int64)) for array in (images, labels)))
             for part, rows in zip(PARTS, np.split(order, ends[:-1]), strict=True)
         }
 

@@ -31,9 +31,7 @@ def opened(url: str) -> Iterator:
             with tqdm.wrapattr(answer, "read", total=total, desc="fetching", unit="B", disable=None) as stream:
                 yield stream
     except (URLError, TimeoutError) as error:
-        raise ConnectionError(
-            f"url could not be read: {url} ({error}); fetch it elsewhere and give its folder"
-        ) from error
+        raise ConnectionError(f"url must be within reach, got {url} ({error}); or fetch it elsewhere") from error
 
 
 def copy_whole(stream, path: Path) -> None:

@@ -39,17 +39,10 @@ class GenreTask:
         label_of = {play.title: known_as[play.genre] for play in plays() if play.genre in known_as}
         self.titles = {part: tuple(title for title in titles(part) if title in label_of) for part in PARTS}
         self.vocabulary = Symbols("".join(play_text(title, speakers) for title in self.titles["train"]))
-        self._plays = {
-            part: [
-                [
-                    self.vocabulary.encode(play_text(title, speakers))
-                    for title in self.titles[part]
-                    if label_of[title] == k
-                ]
-                for k in range(self.num_classes)
-            ]
-            for part in PARTS
-        }
+        self._plays = {part: [[] for _ in GENRES] for part in PARTS}  # by part and label
+        for part, group in self.titles.items():
+            for title in group:
+                self._plays[part][label_of[title]].append(self.vocabulary.encode(play_text(title, speakers)))
 
     def train_batches(self, generator: torch.Generator, batch: int, length: int) -> Iterator[Batch]:
         """Yield passages: a genre at random, one of its plays at random, a place in it at random."""

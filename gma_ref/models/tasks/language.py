@@ -10,10 +10,10 @@ from .plays import play_text, titles
 from .task import PARTS, Batch, check_part, spread
 from .vocabulary import Symbols
 
-__all__ = ["TextTask", "shakespeare", "window_starts", "windows"]
+__all__ = ["TextTask", "shakespeare", "count_windows", "windows"]
 
 
-def window_starts(num_tokens: int, length: int) -> int:
+def count_windows(num_tokens: int, length: int) -> int:
     """Return how many windows a text has: they start at 0, 1, ... and each needs `length` tokens and the one after.
 
     Raises
@@ -55,7 +55,7 @@ class TextTask:
     def train_batches(self, generator: torch.Generator, batch: int, length: int) -> Iterator[Batch]:
         """Yield windows that start anywhere in the training text, every start as likely as any other."""
         tokens = self.parts["train"]
-        count = window_starts(len(tokens), length)
+        count = count_windows(len(tokens), length)
         while True:
             yield windows(tokens, torch.randint(count, (batch,), generator=generator), length)
 
@@ -67,7 +67,7 @@ class TextTask:
         """
         check_part(part)
         tokens = self.parts[part]
-        window_starts(len(tokens), length)
+        count_windows(len(tokens), length)
         starts = spread((len(tokens) - 1) // length, length, limit) * length
         for start in range(0, len(starts), batch):
             yield windows(tokens, starts[start : start + batch], length)
@@ -78,7 +78,7 @@ def shakespeare() -> TextTask:
     """Return the characters of Shakespeare's plays, speakers' names among them, as a language to model.
 
     The parts are those of `gma_ref.models.tasks.plays`. Characters that occur fewer than ten times in the training
-    plays are unknown: a few figures and signs, of which the other parts hold a handful.
+    plays are unknown: a few figures and a dollar sign.
     """
     texts = {part: "".join(play_text(title) for title in titles(part)) for part in PARTS}
     vocabulary = Symbols(texts["train"])

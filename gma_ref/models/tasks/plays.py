@@ -50,6 +50,8 @@ def titles(part: str) -> tuple[str, ...]:
 def play_text(title: str, speakers: bool = True) -> str:
     r"""Return a play as one text: ``"ROMEO:\nHe jests at scars ...\n\n"``, speech after speech.
 
+    Dashes are ``--`` throughout: one edition has a sign of its own for them.
+
     Parameters
     ----------
     title : str
@@ -58,7 +60,8 @@ def play_text(title: str, speakers: bool = True) -> str:
         Whether the speakers' names stand before what they say.
     """
     speeches = (speech for part in read_play(title) for speech in part.speeches)
-    return "".join((f"{who}:\n" if speakers and who else "") + f"{text}\n\n" for who, text in speeches)
+    text = "".join((f"{who}:\n" if speakers and who else "") + f"{said}\n\n" for who, said in speeches)
+    return text.replace("\u2014", "--")
 
 
 def print_split() -> None:

@@ -41,7 +41,6 @@ def store_then_query(count: int, length: int, num_pairs: int, size: int, power: 
     -----
     Source: Arora, Eyuboglu et al., "Zoology: Measuring and improving recall in efficient language models" (2023), and
     ``zoology/data/multiquery_ar.py`` of HazyResearch/zoology, with ``num_passes=1`` and ``random_non_queries=True``.
-    There token 0 marks a place that is to be filled, so a drawn 0 stays; here as there.
     """
     keys, values = _draw_pairs(count, num_pairs, size, generator)
     inputs = torch.randint(size, (count, length), generator=generator)

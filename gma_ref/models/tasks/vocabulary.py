@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -53,7 +54,7 @@ class Symbols:
 
     def encode(self, text: Iterable[str]) -> Tensor:
         """Return the numbers of the symbols of a text (its characters; for words, a list of them), as int64."""
-        return torch.tensor([self._number.get(symbol, 0) for symbol in text], dtype=torch.int64)
+        return torch.from_numpy(np.fromiter((self._number.get(symbol, 0) for symbol in text), dtype=np.int64))
 
     def decode(self, tokens) -> str:
         """Return the text of token numbers."""

@@ -51,8 +51,8 @@ def wikitext(folder="data/wikitext-103", vocabulary_size: int = 20_000) -> TextT
     """Return WikiText-103 as a language to model; its three parts are its own.
 
     Words are what stands between spaces, and each line ends with ``<eos>``, as is usual for it. The whole vocabulary
-    has 267,735 words; the most common ones are kept and the rest is ``<unk>``, which the text itself has for rare words.
-    Numbers in bits per word compare with others at the same vocabulary only.
+    has 267,735 words; the most common ones are kept and the rest is ``<unk>``, which the text itself has for rare
+    words. Numbers in bits per word compare with others at the same vocabulary only.
 
     Parameters
     ----------
