@@ -10,7 +10,7 @@ from .plays import play_text, titles
 from .task import PARTS, Batch, check_part, spread
 from .vocabulary import Symbols
 
-__all__ = ["TextTask", "shakespeare", "count_windows", "windows"]
+__all__ = ["TextTask", "count_windows", "shakespeare", "windows"]
 
 
 def count_windows(num_tokens: int, length: int) -> int:
@@ -78,7 +78,7 @@ def shakespeare() -> TextTask:
     """Return the characters of Shakespeare's plays, speakers' names among them, as a language to model.
 
     The parts are those of `gma_ref.models.tasks.plays`. Characters that occur fewer than ten times in the training
-    plays are unknown: a few figures and a dollar sign.
+    plays are unknown: figures, a dollar sign, and the quotation marks that one edition has.
     """
     texts = {part: "".join(play_text(title) for title in titles(part)) for part in PARTS}
     vocabulary = Symbols(texts["train"])

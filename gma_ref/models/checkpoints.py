@@ -1,0 +1,163 @@
+"""The trained models of the book: small enough to come with the package, each with a card that says where it is from.
+
+>>> from gma_ref.models import checkpoints
+>>> model = checkpoints.load("shakespeare-gma")  # doctest: +SKIP
+"""
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from safetensors.torch import save as to_bytes
+from torch import nn
+
+from .evaluation import evaluate
+from .settings import Settings
+from .state import read_tensors, snapshot, write_text, write_whole
+from .tasks import make_task
+from .transformer import Config, Transformer
+
+__all__ = ["LARGEST", "available", "card", "load", "publish", "save", "score"]
+
+LARGEST = 1_500_000  # bytes
+_FOLDER = Path(__file__).parent / "trained"
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+def available(folder=None) -> list[str]:
+    """Return the names of the models that are there."""
+    return sorted(path.stem for path in _folder(folder).glob("*.safetensors"))
+
+
+def card(name: str, folder=None) -> dict:
+    """Return what is known of a model: command, commit, seed, settings, configuration, metrics.
+
+    Raises
+    ------
+    ValueError
+        If there is no such model; the message lists those that there are.
+    """
+    there = available(folder)
+    if name not in there:
+        raise ValueError(f"name must be one of {', '.join(map(repr, there)) or 'none that is there'}, got {name!r}")
+    return json.loads((_folder(folder) / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def load(name: str, folder=None, *, device="cpu") -> nn.Module:
+    """Return a trained model in float32, ready to be used: without dropout.
+
+    Parameters
+    ----------
+    name : str
+        One of `available`.
+    folder : path-like, optional
+        Instead of that of the package.
+    device : device
+
+    Raises
+    ------
+    ValueError
+        If there is no such model, or its file is damaged.
+    """
+    model = Transformer(Config(**card(name, folder)["model"]))
+    tensors, _ = read_tensors(_folder(folder) / f"{name}.safetensors")
+    model.load_state_dict(tensors)  # copies into the model's own dtypes
+    return model.to(device).eval()
+
+
+def save(
+    name: str, model: nn.Module, *, command: str, commit: str | None, seed: int, metrics: dict, folder=None, **more
+):
+    """Write a model in float16 with its card, if it is small enough.
+
+    The metrics should be those of the rounded weights; `publish` sees to that.
+
+    Parameters
+    ----------
+    name : str
+        Small letters, figures and hyphens.
+    model : Transformer
+    command, commit, seed, metrics
+        For the card, and `more` too.
+    folder : path-like, optional
+        Instead of that of the package.
+
+    Raises
+    ------
+    ValueError
+        If the file would be larger than 1.5 MB, or a weight is not finite in float16. Nothing is written then.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"name must be small letters and figures joined by hyphens, got {name!r}")
+    tensors = {key: value.half() if value.is_floating_point() else value for key, value in snapshot(model).items()}
+    for key, value in tensors.items():
+        if not torch.isfinite(value).all():
+            raise ValueError(f"model must be finite in float16, which {key} is not")
+    content = to_bytes(tensors)
+    if len(content) > LARGEST:
+        raise ValueError(f"model must take at most {LARGEST:,} bytes in float16, got {len(content):,}")
+    about = {"name": name, "command": command, "commit": commit, "seed": seed, "model": asdict(model.config)}
+    write_text(_folder(folder) / f"{name}.json", _json(about | {"metrics": metrics} | more))
+    write_whole(_folder(folder) / f"{name}.safetensors", content)
+
+
+def publish(name: str, run_folder, folder=None, *, tokens: int | None = 262_144, parts=("validation",)) -> dict:
+    """Make a checkpoint from a finished run: round its weights, evaluate them as rounded, write both.
+
+    Parameters
+    ----------
+    name : str
+        Of the checkpoint.
+    run_folder : path-like
+        That `train` has filled: ``log.json`` and ``model.safetensors``.
+    folder : path-like, optional
+        Where the checkpoint goes, instead of the package.
+    tokens : int, optional
+        Of the evaluation; None for the whole part.
+    parts : sequence of str
+        What is evaluated.
+
+    Returns
+    -------
+    dict
+        The card.
+    """
+    run_folder = Path(run_folder)
+    log = json.loads((run_folder / "log.json").read_text(encoding="utf-8"))
+    if log["result"] is None:
+        raise ValueError(f"run_folder must hold a finished run, got {run_folder}")
+    model = Transformer(Config(**log["model"]))
+    tensors, _ = read_tensors(run_folder / "model.safetensors")
+    model.load_state_dict({key: v.half() if v.is_floating_point() else v for key, v in tensors.items()})
+    settings = Settings(**log["settings"])
+    task = make_task(settings.task, **settings.task_options)
+    length = settings.length or task.default_length
+    metrics = {part: score(model, task, part, length, tokens) for part in parts}
+    about = {key: log[key] for key in ("settings", "parameters", "provenance", "result")}
+    save(
+        name,
+        model,
+        command=log["command"],
+        commit=log["provenance"]["commit"],
+        seed=settings.seed,
+        metrics=metrics,
+        folder=folder,
+        **about,
+    )
+    return card(name, folder)
+
+
+def score(model: nn.Module, task, part: str, length: int, tokens: int | None) -> dict:
+    """Evaluate a model as the cards have it: the result with its ``length`` and ``tokens``, to be repeated."""
+    result = evaluate(model, task.evaluation(part, length, limit=tokens), task.unit)
+    return result | {"length": length, "tokens": tokens}
+
+
+def _folder(folder):
+    return _FOLDER if folder is None else Path(folder)
+
+
+def _json(value):
+    return json.dumps(value, indent=1, allow_nan=False) + "\n"
