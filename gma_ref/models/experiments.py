@@ -32,9 +32,8 @@ def logs(experiment: str, folder=None) -> list[dict]:
 
 
 def log_name(settings: Settings) -> str:
-    """Return the name of a run's log: what is compared most often, and a few letters that follow from all settings."""
-    text = json.dumps(settings.as_dict(), sort_keys=True)
-    return f"{settings.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    """Return the name of a run's log: what is compared most often, and letters that follow from its command."""
+    return f"{settings.name}-{hashlib.sha256(settings.command().encode()).hexdigest()[:8]}"
 
 
 def best_rate(settings: Settings, grid: Grid, folder=None) -> float:
@@ -49,7 +48,9 @@ def best_rate(settings: Settings, grid: Grid, folder=None) -> float:
     alike = [
         log
         for log in logs(grid.tuned_by, folder)
-        if log["result"] is not None and all(log["settings"][name] == value for name, value in wanted.items())
+        if log["result"]
+        and log["result"]["validation"]
+        and all(log["settings"][name] == value for name, value in wanted.items())
     ]
     if not alike:
         raise FileNotFoundError(f"no run of {grid.tuned_by!r} has {wanted}; carry out that experiment first")
@@ -81,9 +82,12 @@ def runs_of(experiment: str, folder=None) -> list[Settings]:
 
 
 def is_done(experiment: str, settings: Settings, folder=None) -> bool:
-    """Say whether the log of a finished run is there."""
+    """Say whether the log of a finished run with these very settings is there."""
     path = Path(folder or LOGS) / experiment / f"{log_name(settings)}.json"
-    return path.is_file() and json.loads(path.read_text(encoding="utf-8"))["result"] is not None
+    if not path.is_file():
+        return False
+    log = json.loads(path.read_text(encoding="utf-8"))
+    return log["result"] is not None and Settings(**log["settings"]) == settings
 
 
 def carry_out(experiment: str, *, folder=None, work=Path("runs"), minutes=None, device="auto", progress=None) -> int:
@@ -105,7 +109,7 @@ def carry_out(experiment: str, *, folder=None, work=Path("runs"), minutes=None, 
         As for `gma_ref.models.training.train`.
     """
     from .state import write_text
-    from .training import train
+    from .training import NonFiniteError, train
 
     started = time.monotonic()
     pending = [settings for settings in runs_of(experiment, folder) if not is_done(experiment, settings, folder)]
@@ -117,9 +121,71 @@ def carry_out(experiment: str, *, folder=None, work=Path("runs"), minutes=None, 
         print(f"[{number}/{len(pending)}] {settings.command()}", flush=True)
         try:
             log = train(settings, Path(work) / experiment / name, device=device, progress=progress).log
+        except NonFiniteError as error:
+            print(f"stopped: {error}", flush=True)
+            log = error.log
         except ModuleNotFoundError as missing:
             print(f"left out: {missing}", flush=True)
             continue
         write_text(Path(folder or LOGS) / experiment / f"{name}.json", json.dumps(log, allow_nan=False) + "\n")
         left -= 1
     return left
+
+
+def main(arguments=None) -> int:
+    """Carry out experiments as the command line says; return the exit status: 2 if it cannot be done."""
+    import torch
+    import tyro
+
+    def experiments(
+        names: tyro.conf.Positional[tuple[str, ...]] = (),
+        show: bool = False,
+        minutes: float | None = None,
+        work: Path = Path("runs"),
+        device: str = "auto",
+        threads: int | None = None,
+    ):
+        """Train what the named experiments still lack, one run after the other.
+
+        Args:
+            names: Experiments; without names those that there are get listed.
+            show: List the runs, with what is done, instead of training.
+            minutes: Begin no run after this time; the same command goes on later.
+            work: Folder of states and weights; logs go into the package.
+            device: cpu, cuda, or auto for the GPU if there is one.
+            threads: Threads of PyTorch; by default its own choice.
+        """
+        if threads is not None:
+            torch.set_num_threads(threads)
+        started = time.monotonic()
+        for name in names or EXPERIMENTS:
+            if show or not names:
+                _list(name)
+                continue
+            rest = None if minutes is None else max(0.0, minutes - (time.monotonic() - started) / 60)
+            left = carry_out(name, work=work, minutes=rest, device=device)
+            print(f"{name}: {f'{left} runs are left' if left else 'all runs are done'}")
+
+    try:
+        tyro.cli(experiments, prog="python -m gma_ref.models.experiments", args=arguments)
+    except (ValueError, OSError) as error:
+        print(f"Refused: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _list(name):
+    """Print the runs of an experiment, with what is done."""
+    try:
+        found = runs_of(name)
+    except FileNotFoundError as error:
+        print(f"{name}: {error}")
+        return
+    done = [is_done(name, settings) for settings in found]
+    print(f"{name}: {sum(done)} of {len(done)} runs are done")
+    for settings, is_there in zip(found, done, strict=True):
+        print(f"  {'done' if is_there else '    '}  {settings.command()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

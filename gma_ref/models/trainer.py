@@ -19,7 +19,12 @@ __all__ = ["NonFiniteError", "Progress", "Trainer"]
 
 
 class NonFiniteError(FloatingPointError):
-    """A loss or a gradient was infinite or not a number; the weights are those of before that step."""
+    """A loss or a gradient was infinite or not a number; the weights are those of before that step.
+
+    ``log`` is that of the run so far, once `gma_ref.models.training.train` has passed it on.
+    """
+
+    log = None
 
 
 @dataclass
@@ -183,8 +188,8 @@ class Trainer:
         if self.state is None or not self.state.exists():
             return
         best, kept = restore(self.state, self.model, self.optimizer)
-        ours = self.settings.as_dict()
-        other = [name for name, value in kept["settings"].items() if ours.get(name) != value]
+        ours, theirs = self.settings.as_dict(), Settings(**kept["settings"]).as_dict()
+        other = [name for name in ours if ours[name] != theirs[name]]
         if other:
             raise ValueError(
                 f"folder must hold a run with the same settings, but {', '.join(other)} differ in {self.state.parent}; "

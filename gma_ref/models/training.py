@@ -81,7 +81,8 @@ def train(settings: Settings, folder=None, *, task=None, model=None, until=None,
     Raises
     ------
     NonFiniteError
-        If the loss or the gradient is not finite. The state of the last evaluation stays in the folder.
+        If the loss or the gradient is not finite. The state of the last evaluation stays in the folder, and the error
+        has the log so far.
     ValueError
         If the folder holds another run.
     """
@@ -100,7 +101,12 @@ def train(settings: Settings, folder=None, *, task=None, model=None, until=None,
         optimizer = torch.optim.AdamW(groups, lr=settings.lr, betas=settings.betas)
         state = None if folder is None else folder / "state.safetensors"
         trainer = Trainer(settings, task, model, optimizer, workers, state, progress)
-        trainer.run(until)
+        try:
+            trainer.run(until)
+        except NonFiniteError as error:
+            trainer.progress.stopped = str(error)
+            error.log = _log(settings, trainer, made)
+            raise
         log = _log(settings, trainer, made)
         if log["result"] is not None:
             trainer.take_best()
@@ -122,6 +128,7 @@ def _log(settings, trainer, made):
         counts = ("stopped", "step", "best_step", "tokens")
         result = {name: getattr(progress, name) for name in counts}
         result |= {"seconds": round(progress.seconds, 3), "elapsed": round(progress.elapsed, 3)}
+        result |= {"validation": None, "test": None}
     return {
         "format": FORMAT,
         "name": settings.name,
