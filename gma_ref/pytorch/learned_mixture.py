@@ -66,13 +66,18 @@ class LearnedGaussianMixture(nn.Module):
         self.reset_parameters()
 
     @torch.no_grad()
-    def reset_parameters(self):
+    def reset_parameters(self, variance=None):
         r"""Draw the means, and choose variances and priors such that routing starts soft and even.
 
         .. math::
             \mu_k \sim \mathcal N(0, I), \qquad
             \sigma^2 = \sqrt{d_r \max(1, 2 / \log K)}, \qquad
             \alpha_k = \frac{\lVert\mu_k\rVert^2}{2(\sigma^2 + 1)}
+
+        Parameters
+        ----------
+        variance : float, optional
+            Another :math:`\sigma^2` to start from.
 
         Notes
         -----
@@ -84,7 +89,8 @@ class LearnedGaussianMixture(nn.Module):
         tokens of unit variance. (:math:`\alpha` is stored less a constant that all components share; K = 1 starts with
         the variance of K = 2.) Ours, not the paper's.
         """
-        variance = initial_variance(self.num_components, self.routing_dim)
+        if variance is None:
+            variance = initial_variance(self.num_components, self.routing_dim)
         nn.init.normal_(self.mu)
         mu = self.mu.to(torch.promote_types(self.mu.dtype, torch.float32))
         self.omega.copy_(inverse_softplus(torch.full_like(mu, variance), self.eps_sigma))

@@ -9,9 +9,9 @@ import functools
 import torch
 
 from gma_ref import pytorch
+from gma_ref.models.linear_attention import elu_features, favor_features, linear_attention, orthogonal_directions
 
 from . import slow
-from .linear import elu_features, favor_features, linear_attention, orthogonal_directions
 from .method import Method, Prepared
 from .softmax import fastest_softmax
 

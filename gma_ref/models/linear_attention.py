@@ -1,4 +1,4 @@
-"""Two linear attentions to compare with, in a few lines of plain PyTorch: elu + 1, and FAVOR+."""
+"""Linear attention in a few lines of plain PyTorch, with two kinds of features: elu + 1, and FAVOR+."""
 
 import torch
 from torch.nn import functional
@@ -6,9 +6,10 @@ from torch.nn import functional
 __all__ = ["elu_features", "favor_features", "linear_attention", "orthogonal_directions"]
 
 _BLOCK, _CHUNK = 2048, 128  # tokens: a block stays in a processor's cache, a chunk's N×N weights are formed
+_LARGEST = 60.0  # exponent of a feature: in float32, sums of many such still have room
 
 
-def linear_attention(phi_q, phi_k, v, *, causal=False, eps=1e-6):
+def linear_attention(phi_q, phi_k, v, *, causal=False, eps=1e-6, state=None, return_state=False):
     r"""Attention whose weights are products of features, in time that grows with N.
 
     .. math:: o_i = \frac{\sum_j \langle\phi(q_i),\phi(k_j)\rangle\,v_j}
@@ -19,15 +20,21 @@ def linear_attention(phi_q, phi_k, v, *, causal=False, eps=1e-6):
     Parameters
     ----------
     phi_q, phi_k : Tensor, (..., N, m)
-        Features of queries and keys, none negative.
+        Features of queries and keys, none negative. A key whose features are 0 takes no part.
     v : Tensor, (..., N, d_v)
     causal : bool
     eps : float
         Added to the denominator.
+    state : Tensor, (..., m, d_v + 1), optional
+        :math:`\sum_j \phi(k_j) [v_j, 1]^\top` over the keys before the first. It is not changed.
+    return_state : bool
+        Return also the state after all keys.
 
     Returns
     -------
-    Tensor, (..., N, d_v)
+    output : Tensor, (..., N, d_v)
+    state : Tensor, (..., m, d_v + 1)
+        If asked for.
 
     Notes
     -----
@@ -36,41 +43,51 @@ def linear_attention(phi_q, phi_k, v, *, causal=False, eps=1e-6):
     """
     v = functional.pad(v, (0, 1), value=1.0)
     if not causal:
-        summed = phi_q @ (phi_k.mT @ v)
+        written = phi_k.mT @ v
+        state = written if state is None else state + written
+        summed = phi_q @ state
     else:
-        state, parts = 0, []
+        parts = []
         for block in zip(*(tensor.split(_BLOCK, dim=-2) for tensor in (phi_q, phi_k, v)), strict=True):
             part, state = _causal_block(*block, state)
             parts.append(part)
         summed = torch.cat(parts, dim=-2)
-    return summed[..., :-1] / (summed[..., -1:] + eps)
+    output = summed[..., :-1] / (summed[..., -1:] + eps)
+    return (output, state) if return_state else output
 
 
 def _causal_block(phi_q, phi_k, v, state):
     """Return the causal sums of one block, which continues from a state, and the state after it."""
     tokens = v.shape[-2]
+    chunk = max(1, min(_CHUNK, tokens))
+    missing = max(1, -(-tokens // chunk)) * chunk - tokens
     # zero features add nothing, so the last chunk may be filled up with them
-    filled = (functional.pad(t, (0, 0, 0, -tokens % _CHUNK)) for t in (phi_q, phi_k, v))
-    phi_q, phi_k, v = (t.unflatten(-2, (-1, _CHUNK)) for t in filled)
-    written = phi_k.mT @ v
-    before = written.cumsum(dim=-3) - written + (state[..., None, :, :] if torch.is_tensor(state) else state)
+    filled = (functional.pad(t, (0, 0, 0, missing)) for t in (phi_q, phi_k, v))
+    phi_q, phi_k, v = (t.unflatten(-2, (-1, chunk)) for t in filled)
+    sums = (phi_k.mT @ v).cumsum(dim=-3)
+    if state is not None:
+        sums = sums + state.unsqueeze(-3)
+    first = torch.zeros_like(sums[..., :1, :, :]) if state is None else state.unsqueeze(-3)
+    # taken from the sums after each chunk, what it has written itself would not cancel exactly
+    before = torch.cat([first, sums[..., :-1, :, :]], dim=-3)
     summed = phi_q @ before + (phi_q @ phi_k.mT).tril() @ v
-    return summed.flatten(-3, -2)[..., :tokens, :], before[..., -1, :, :] + written[..., -1, :, :]
+    return summed.flatten(-3, -2)[..., :tokens, :], sums[..., -1, :, :]
 
 
 def elu_features(x):
-    """Return elu(x) + 1, the features of Katharopoulos et al. (2020), Eq. (7)."""
-    return functional.elu(x) + 1
+    """Return elu(x) + 1, the features of Katharopoulos et al. (2020), Eq. (7), exact far below 0 too."""
+    return torch.exp(x.clamp_max(0)) + functional.relu(x)
 
 
-def orthogonal_directions(count, width, generator):
+def orthogonal_directions(count, width, generator=None):
     """Draw directions for FAVOR+: orthogonal within each `width` of them, with the lengths of Gaussian vectors.
 
     Parameters
     ----------
     count, width : int
         How many, and of what width.
-    generator : torch.Generator
+    generator : torch.Generator, optional
+        For the random choices; without it PyTorch's own.
 
     Returns
     -------
@@ -84,7 +101,7 @@ def orthogonal_directions(count, width, generator):
     return lengths * rotations.flatten(0, 1)[:count]
 
 
-def favor_features(x, directions, *, query, eps=1e-4):
+def favor_features(x, directions, *, query, causal=False, eps=1e-4):
     r"""Positive random features of FAVOR+, whose products are the softmax kernel on average.
 
     .. math:: \phi(x)_r = m^{-1/2}\bigl(\exp(\langle w_r, y\rangle - \lVert y\rVert^2/2 - c) + \epsilon\bigr),
@@ -97,7 +114,11 @@ def favor_features(x, directions, *, query, eps=1e-4):
     directions : Tensor, (m, d)
         The :math:`w_r`, by `orthogonal_directions`.
     query : bool
-        c is a query's largest exponent, or that of all keys: it cancels when the weights are normalised, but for ε.
+        c is a query's own largest :math:`\langle w_r, y\rangle`, or that of all keys: it cancels when the weights are
+        normalised, but for ε.
+    causal : bool
+        Take a c for the keys that depends on no key, since a later one must not change an earlier output. It is 0,
+        where a feature has an expectation of 1, unless the directions are so long that an exponent could overflow.
     eps : float
         Keeps the features away from 0.
 
@@ -107,9 +128,13 @@ def favor_features(x, directions, *, query, eps=1e-4):
 
     Notes
     -----
-    Source: Choromanski et al. (2021), Lemma 1 and the code published with it.
+    Source: Choromanski et al. (2021), Lemma 1 and the code published with it; the causal c is ours.
     """
     y = x * x.shape[-1] ** -0.25
     exponents = y @ directions.mT
-    largest = exponents.amax(dim=-1 if query else (-1, -2), keepdim=True).detach()
-    return directions.shape[0] ** -0.5 * (torch.exp(exponents - (y * y).sum(-1, keepdim=True) / 2 - largest) + eps)
+    half = (y * y).sum(-1, keepdim=True) / 2
+    if causal and not query:  # ⟨w, y⟩ - |y|²/2 is at most |w|²/2, reached at y = w
+        largest = functional.relu(directions.square().sum(dim=-1).amax() / 2 - _LARGEST)
+    else:
+        largest = exponents.amax(dim=-1 if query else (-1, -2), keepdim=True).detach()
+    return directions.shape[0] ** -0.5 * (torch.exp(exponents - half - largest) + eps)

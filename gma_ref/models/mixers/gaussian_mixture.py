@@ -1,0 +1,71 @@
+"""Gaussian Mixture Attention as a mixer like the others."""
+
+import torch
+
+from gma_ref.pytorch import LearnedGaussianMixture, Memory, gaussian_mixture_attention
+from gma_ref.pytorch.implementations import choose
+from gma_ref.reference.checks import as_flag, as_size
+
+from .base import Attention
+
+
+class GaussianMixture(Attention):
+    """Gaussian Mixture Attention, Eqs. (7) and (8b), between the projections that all mixers have.
+
+    Parameters
+    ----------
+    num_components : int
+        K, the slots of each head's memory.
+    initial_variance : float, optional
+        Where the variances start; without it, where `gma_ref.pytorch.LearnedGaussianMixture` lets them.
+    shared_mixture : bool
+        One mixture for all heads instead of one for each.
+    eps, eps_sigma : float
+        Added to the denominator; the floor of the variances.
+    implementation : str
+        As in `gma_ref.pytorch.gaussian_mixture_attention`.
+    **options
+        As for every attention.
+    """
+
+    Memory = Memory
+
+    def __init__(
+        self,
+        d_model,
+        *,
+        num_components=64,
+        initial_variance=None,
+        shared_mixture=False,
+        eps=1e-6,
+        eps_sigma=1e-6,
+        implementation="auto",
+        **options,
+    ):
+        super().__init__(d_model, **options)
+        choose(implementation)  # refuses an unknown one
+        self.eps, self.implementation = as_size("eps", eps), implementation
+        heads = None if as_flag("shared_mixture", shared_mixture) else self.num_heads
+        self.mixture = LearnedGaussianMixture(num_components, self.width, heads, eps_sigma)
+        if initial_variance is not None:
+            if as_size("initial_variance", initial_variance) <= eps_sigma:
+                raise ValueError(f"initial_variance must be above eps_sigma = {eps_sigma}, got {initial_variance}")
+            self.mixture.reset_parameters(initial_variance)
+
+    def attend(self, q, k, v, key_mask, memory):
+        """Write keys and values into the memory, and read it."""
+        mask = None if key_mask is None else key_mask[:, None]
+        options = {"causal": self.causal, "eps": self.eps, "implementation": self.implementation}
+        return gaussian_mixture_attention(
+            q, k, v, self.mixture(), key_mask=mask, state=memory, return_state=True, **options
+        )
+
+    @torch.no_grad()
+    def initialise_from(self, x, *, entropy=0.5, generator=None):
+        """Place the mixture by the queries and keys of a first batch (B, N, d_model), and return the mixer.
+
+        The rest is said at `gma_ref.pytorch.LearnedGaussianMixture.initialise_from`.
+        """
+        q, k, _ = self.project(x)
+        self.mixture.initialise_from(torch.cat([q, k], dim=-2), entropy=entropy, generator=generator)
+        return self
