@@ -13,11 +13,12 @@ import torch
 from safetensors.torch import save as to_bytes
 from torch import nn
 
+from .config import Config
 from .evaluation import evaluate
 from .settings import Settings
 from .state import read_tensors, snapshot, write_text, write_whole
 from .tasks import make_task
-from .transformer import Config, Transformer
+from .transformer import Transformer
 
 __all__ = ["LARGEST", "available", "card", "load", "publish", "save", "score"]
 
@@ -67,9 +68,7 @@ def load(name: str, folder=None, *, device="cpu") -> nn.Module:
     return model.to(device).eval()
 
 
-def save(
-    name: str, model: nn.Module, *, command: str, commit: str | None, seed: int, metrics: dict, folder=None, **more
-):
+def save(name: str, model: nn.Module, *, command: str, metrics: dict, folder=None, **more) -> None:
     """Write a model in float16 with its card, if it is small enough.
 
     The metrics should be those of the rounded weights; `publish` sees to that.
@@ -79,10 +78,14 @@ def save(
     name : str
         Small letters, figures and hyphens.
     model : Transformer
-    command, commit, seed, metrics
-        For the card, and `more` too.
+    command : str
+        That has trained it.
+    metrics : dict
+        Results of `score`, by the part of the data.
     folder : path-like, optional
         Instead of that of the package.
+    **more
+        What else the card is to say: commit, seed, settings, provenance.
 
     Raises
     ------
@@ -98,7 +101,7 @@ def save(
     content = to_bytes(tensors)
     if len(content) > LARGEST:
         raise ValueError(f"model must take at most {LARGEST:,} bytes in float16, got {len(content):,}")
-    about = {"name": name, "command": command, "commit": commit, "seed": seed, "model": asdict(model.config)}
+    about = {"name": name, "command": command, "model": asdict(model.config)}
     write_text(_folder(folder) / f"{name}.json", _json(about | {"metrics": metrics} | more))
     write_whole(_folder(folder) / f"{name}.safetensors", content)
 
@@ -135,17 +138,9 @@ def publish(name: str, run_folder, folder=None, *, tokens: int | None = 262_144,
     task = make_task(settings.task, **settings.task_options)
     length = settings.length or task.default_length
     metrics = {part: score(model, task, part, length, tokens) for part in parts}
-    about = {key: log[key] for key in ("settings", "parameters", "provenance", "result")}
-    save(
-        name,
-        model,
-        command=log["command"],
-        commit=log["provenance"]["commit"],
-        seed=settings.seed,
-        metrics=metrics,
-        folder=folder,
-        **about,
-    )
+    about = {key: log[key] for key in ("command", "settings", "parameters", "provenance", "result")}
+    about |= {"commit": log["provenance"]["commit"], "seed": settings.seed}
+    save(name, model, metrics=metrics, folder=folder, **about)
     return card(name, folder)
 
 

@@ -45,13 +45,8 @@ def best_rate(settings: Settings, grid: Grid, folder=None) -> float:
         If there is no log of such a run.
     """
     wanted = {name: getattr(settings, name) for name in grid.alike}
-    alike = [
-        log
-        for log in logs(grid.tuned_by, folder)
-        if log["result"]
-        and log["result"]["validation"]
-        and all(log["settings"][name] == value for name, value in wanted.items())
-    ]
+    scored = [log for log in logs(grid.tuned_by, folder) if log["result"] and log["result"]["validation"]]
+    alike = [log for log in scored if all(log["settings"][name] == value for name, value in wanted.items())]
     if not alike:
         raise FileNotFoundError(f"no run of {grid.tuned_by!r} has {wanted}; carry out that experiment first")
     by_rate = {}

@@ -13,11 +13,13 @@ from torch import nn
 
 from gma_ref._provenance import provenance
 
+from .config import Config
+from .parameters import parameter_groups
 from .settings import Settings
 from .state import snapshot, write_text, write_whole
 from .tasks import make_task
 from .trainer import NonFiniteError, Trainer
-from .transformer import Config, Transformer, parameter_groups
+from .transformer import Transformer
 from .workers import choose_device, joined
 
 __all__ = ["FORMAT", "NonFiniteError", "Run", "Settings", "build_model", "main", "train"]
