@@ -35,12 +35,23 @@ def run(*command, folder, **variables):
     return done.stdout
 
 
+def plant_checkpoint(folder):
+    """Save a small model among those that come with the package, to see whether it does."""
+    from gma_ref.models import checkpoints
+    from gma_ref.models.config import Config
+    from gma_ref.models.transformer import Transformer
+
+    model = Transformer(Config(vocabulary=5, num_layers=1, d_model=8, num_heads=2))
+    checkpoints.save("planted", model, command="python", metrics={"validation": 1.0}, folder=folder)
+
+
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory):
     """Build the source archive, and the wheel from it, from a copy: the build leaves nothing in this checkout."""
     source = tmp_path_factory.mktemp("source") / "gma-book"
     made = shutil.ignore_patterns(".*", "_build", "build", "dist", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT, source, ignore=made)
+    plant_checkpoint(source / "gma_ref" / "models" / "trained")
     run(sys.executable, "-m", "build", "--outdir", "dist", ".", folder=source)
     return source / "dist"
 
@@ -110,3 +121,22 @@ def test_reference_works_with_the_oldest_numpy(wheel, environment):
     printed = execute("-m", "pytest", *options, *files, GMA_REF_SHAPE_CHECKS="0")
     assert " passed" in printed
     assert "skipped" not in printed
+
+
+def test_checkpoint_loads_from_the_wheel_without_the_repository(wheel, tmp_path):
+    """Every file that the package needs is in the wheel, so that it works unpacked anywhere."""
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    (tmp_path / "empty").mkdir()
+    code = (
+        "import gma_ref, torch; from gma_ref.models import checkpoints\n"
+        "model = checkpoints.load('planted')\n"
+        "logits = model(torch.tensor([[0, 1, 4]]))\n"
+        "print(gma_ref.__file__, tuple(logits.shape), checkpoints.card('planted')['metrics'], checkpoints.available())"
+    )
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path / "empty", env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(tmp_path / "site"))
+    assert "(1, 3, 5) {'validation': 1.0}" in done.stdout
+    assert "'planted'" in done.stdout.rpartition("[")[2]

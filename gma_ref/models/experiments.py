@@ -6,6 +6,7 @@ stopped.
 
 import hashlib
 import json
+import sys
 import time
 from pathlib import Path
 

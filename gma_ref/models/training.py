@@ -176,7 +176,7 @@ def main(arguments=None) -> int:
     except NonFiniteError as error:
         print(f"Stopped: {error}.", file=sys.stderr)
         return 1
-    except (ValueError, OSError, ModuleNotFoundError) as error:
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         print(f"Refused: {error}", file=sys.stderr)
         return 2
     _say(run.log, folder)

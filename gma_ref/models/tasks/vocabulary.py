@@ -58,4 +58,4 @@ class Symbols:
 
     def decode(self, tokens) -> str:
         """Return the text of token numbers."""
-        return self.separator.join(self.names[int(token)] for token in tokens)
+        return self.separator.join(self.names[token] for token in torch.as_tensor(tokens).tolist())

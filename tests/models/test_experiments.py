@@ -1,0 +1,141 @@
+"""Lists of runs: each is done once, its log is kept, and learning rates come from the tuning."""
+
+import json
+
+import pytest
+
+from gma_ref.models import experiments, training
+from gma_ref.models.grids import EXPERIMENTS, Grid
+from gma_ref.models.settings import Settings
+
+SMALL = {
+    "task": "recall", "task_options": {"num_pairs": 2, "vocabulary_size": 64}, "length": 16, "num_layers": 1,
+    "d_model": 16, "num_heads": 2, "num_components": 4, "steps": 2, "batch": 4, "evaluate_every": 2,
+    "evaluation_tokens": 64, "final_tokens": 64,
+}  # fmt: skip
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Put a tuning of two mixers and an experiment that uses it in the place of the book's."""
+    chosen = {
+        "rates": [Grid(SMALL, {"mixer": ("softmax", "gma"), "lr": (1e-3, 1e-2)})],
+        "tuned": [Grid(SMALL, {"mixer": ("softmax", "gma"), "seed": (1, 2)}, tuned_by="rates")],
+    }
+    monkeypatch.setattr(experiments, "EXPERIMENTS", chosen)
+
+
+def test_grid_is_every_combination():
+    grid = Grid({"steps": 5}, {"mixer, num_components": (("gma", 8), ("softmax", 64)), "seed": (1, 2)})
+    assert grid.runs() == [
+        Settings(steps=5, mixer=mixer, num_components=count, seed=seed)
+        for mixer, count in (("gma", 8), ("softmax", 64))
+        for seed in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiments_of_the_book_are_valid_and_name_their_runs_apart(name):
+    runs = [settings for grid in EXPERIMENTS[name] for settings in grid.runs()]
+    names = [experiments.log_name(settings) for settings in runs]
+    assert len(set(names)) == len(names) >= 4
+    assert all(grid.tuned_by is None or grid.tuned_by in EXPERIMENTS for grid in EXPERIMENTS[name])
+
+
+def test_every_mixer_is_tuned_with_the_same_rates_and_trials():
+    for name in ("language-rates", "genre-rates"):
+        rates = {}
+        for grid in EXPERIMENTS[name]:
+            for settings in grid.runs():
+                rates.setdefault(settings.mixer, []).append((settings.lr, settings.seed))
+        assert len({tuple(trials) for trials in rates.values()}) == 1
+        assert len(rates) >= 4
+
+
+def test_runs_are_done_once_and_logged(tmp_path, small, monkeypatch, capsys):
+    folders = {"folder": tmp_path / "logs", "work": tmp_path / "work"}
+    assert experiments.carry_out("rates", **folders) == 0
+    logs = experiments.logs("rates", tmp_path / "logs")
+    assert len(logs) == 4
+    assert {(log["settings"]["mixer"], log["settings"]["lr"]) for log in logs} == {
+        (mixer, lr) for mixer in ("softmax", "gma") for lr in (1e-3, 1e-2)
+    }
+    assert str(tmp_path) not in json.dumps(logs)
+    monkeypatch.setattr(training, "train", lambda *_, **__: pytest.fail("it was trained again"))
+    assert experiments.carry_out("rates", **folders) == 0
+    assert all(experiments.is_done("rates", settings, tmp_path / "logs") for settings in experiments.runs_of("rates"))
+
+
+def write_log(folder, settings, score, unit="accuracy"):
+    log = {"settings": settings.as_dict(), "result": {"validation": {"score": score, "unit": unit}}}
+    path = folder / "rates" / f"{experiments.log_name(settings)}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(log), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("unit", "best"),
+    [("accuracy", {"softmax": 1e-2, "gma": 1e-3}), ("bits per character", {"softmax": 1e-3, "gma": 1e-2})],
+)
+def test_each_mixer_takes_its_own_best_rate(tmp_path, small, unit, best):
+    scores = {("softmax", 1e-3): 0.2, ("softmax", 1e-2): 0.6, ("gma", 1e-3): 0.9, ("gma", 1e-2): 0.8}
+    for settings in experiments.runs_of("rates"):
+        write_log(tmp_path, settings, scores[settings.mixer, settings.lr], unit)
+    runs = experiments.runs_of("tuned", tmp_path)
+    assert [(run.mixer, run.seed, run.lr) for run in runs] == [
+        (mixer, seed, best[mixer]) for mixer in ("softmax", "gma") for seed in (1, 2)
+    ]
+
+
+def test_without_its_tuning_an_experiment_says_what_to_do(tmp_path, small):
+    with pytest.raises(FileNotFoundError, match=r"^no run of 'rates' has .*'mixer': 'softmax'.*; carry out that exp"):
+        experiments.carry_out("tuned", folder=tmp_path)
+
+
+def test_log_of_other_settings_does_not_count(tmp_path, small):
+    (first, *_) = experiments.runs_of("rates")
+    write_log(tmp_path, first, 0.5)
+    assert experiments.is_done("rates", first, tmp_path)
+    path = tmp_path / "rates" / f"{experiments.log_name(first)}.json"
+    log = json.loads(path.read_text(encoding="utf-8"))
+    log["settings"]["weight_decay"] = 0.3  # a default that has been changed since
+    path.write_text(json.dumps(log), encoding="utf-8")
+    assert not experiments.is_done("rates", first, tmp_path)
+
+
+def test_diverged_run_is_a_finding_and_a_missing_library_is_not(tmp_path, small, monkeypatch, capsys):
+    def fail(settings, *_, **__):
+        if settings.mixer == "gma":
+            raise ModuleNotFoundError("mixer needs a library: pip install something")
+        error = training.NonFiniteError("loss must be finite, got loss nan")
+        error.log = {"settings": settings.as_dict(), "result": {"stopped": str(error), "validation": None}}
+        raise error
+
+    monkeypatch.setattr(training, "train", fail)
+    assert experiments.carry_out("rates", folder=tmp_path, work=tmp_path / "work") == 2
+    printed = capsys.readouterr().out
+    assert printed.count("left out: mixer needs a library") == 2
+    assert [log["result"]["stopped"] for log in experiments.logs("rates", tmp_path)] == [
+        "loss must be finite, got loss nan"
+    ] * 2
+    with pytest.raises(FileNotFoundError):
+        experiments.runs_of("tuned", tmp_path)
+
+
+def test_no_run_is_begun_after_the_time_is_up(tmp_path, small, monkeypatch):
+    monkeypatch.setattr(training, "train", lambda *_, **__: pytest.fail("it was begun"))
+    assert experiments.carry_out("rates", folder=tmp_path, minutes=-1.0) == 4
+
+
+def test_program_lists_runs_and_refuses_what_there_is_not(small, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(experiments, "LOGS", tmp_path)
+    assert experiments.main([]) == 0
+    printed = capsys.readouterr().out
+    assert "rates: 0 of 4 runs are done" in printed
+    assert "tuned: no run of 'rates'" in printed
+    assert experiments.main(["rates", "--work", str(tmp_path / "work")]) == 0
+    assert "rates: all runs are done" in capsys.readouterr().out
+    assert experiments.main(["rates", "--show"]) == 0
+    assert capsys.readouterr().out.count("  done  python -m gma_ref.models.training --task recall") == 4
+    assert experiments.main(["nothing"]) == 2
+    assert "experiment must be one of 'rates', 'tuned', got 'nothing'" in capsys.readouterr().err
