@@ -119,6 +119,7 @@ def favor_features(x, directions, *, query, causal=False, eps=1e-4):
     causal : bool
         Take a c for the keys that depends on no key, since a later one must not change an earlier output. It is 0,
         where a feature has an expectation of 1, unless the directions are so long that an exponent could overflow.
+        Gradients then take account of c, too.
     eps : float
         Keeps the features away from 0.
 
@@ -136,5 +137,6 @@ def favor_features(x, directions, *, query, causal=False, eps=1e-4):
     if causal and not query:  # ⟨w, y⟩ - |y|²/2 is at most |w|²/2, reached at y = w
         largest = functional.relu(directions.square().sum(dim=-1).amax() / 2 - _LARGEST)
     else:
-        largest = exponents.amax(dim=-1 if query else (-1, -2), keepdim=True).detach()
+        largest = exponents.amax(dim=-1 if query else (-1, -2), keepdim=True)
+        largest = largest if causal else largest.detach()  # as in the published code, which leaves out what ε does
     return directions.shape[0] ** -0.5 * (torch.exp(exponents - half - largest) + eps)

@@ -81,11 +81,10 @@ def make_mixer(
     if name == "favor":
         options["num_features"] = num_features
     mixer = _CLASSES[name]
-    unknown = set(options) - known_options(mixer)
-    if unknown:
-        raise TypeError(
-            f'mixer "{name}" has no option {", ".join(sorted(unknown))}; it has {", ".join(sorted(known_options(mixer)))}'
-        )
+    known = known_options(mixer)
+    if not known.issuperset(options):
+        unknown = ", ".join(sorted(set(options) - known))
+        raise TypeError(f'mixer "{name}" has no option {unknown}; it has {", ".join(sorted(known))}')
     return mixer(d_model, num_heads=num_heads, causal=causal, convolution=convolution, qk_norm=qk_norm, **options)
 
 

@@ -77,6 +77,8 @@ class Mixer(nn.Module):
         The outputs are those of `forward` over the whole sequence.
         """
         Tensors().check("x_t", x_t, "B d_model")
+        if x_t.ndim != 2:
+            raise ValueError(f"x_t must have shape (B, {self.d_model}), got shape {tuple(x_t.shape)}")
         y, state = self(x_t[:, None], state=state, return_state=True)
         return y[:, 0], state
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 
 from gma_ref.models.linear_attention import elu_features, favor_features, linear_attention, orthogonal_directions
+from gma_ref.pytorch.checks import without_autocast
 from gma_ref.pytorch.numerics import compute_dtype, keep
 from gma_ref.reference.checks import as_size
 
@@ -47,20 +48,17 @@ class Linear(Attention):
 
     def attend(self, q, k, v, key_mask, memory):
         """Add the keys' features times values to the sums, and read them."""
-        dtype = compute_dtype(q, k, v)
-        with torch.autocast(q.device.type, enabled=False):
-            phi_q, phi_k = self.features(q.to(dtype), query=True), self.features(k.to(dtype), query=False)
-            phi_k = keep(None if key_mask is None else key_mask[:, None], phi_k)
-            output, sums = linear_attention(
-                phi_q,
-                phi_k,
-                v.to(dtype),
-                causal=self.causal,
-                eps=self.eps,
-                state=None if memory is None else memory.sums,
-                return_state=True,
-            )
+        mask = None if key_mask is None else key_mask[:, None]
+        given = {"q": q, "k": k, "v": v, "mask": mask, "state": None if memory is None else memory.sums}
+        output, sums = without_autocast(q.device, self.summed, given)
         return output, Sums(sums)
+
+    def summed(self, q, k, v, mask, state):
+        """Return the outputs and the sums after them, in float32 at least."""
+        dtype = compute_dtype(q, k, v)
+        phi_q, phi_k = self.features(q.to(dtype), query=True), keep(mask, self.features(k.to(dtype), query=False))
+        options = {"causal": self.causal, "eps": self.eps, "state": state, "return_state": True}
+        return linear_attention(phi_q, phi_k, v.to(dtype), **options)
 
 
 class Favor(Linear):
@@ -69,9 +67,10 @@ class Favor(Linear):
     Parameters
     ----------
     num_features : int, optional
-        m; without it d log d for heads of width d, as the published code has it.
-    feature_eps : float
-        Added to each feature.
+        m; without it d log d for heads of width d, the usual number.
+    feature_eps, eps : float
+        Added to each feature, the authors' own 1e-6 by default, so that the denominator is seldom near 0; and, above 0,
+        to the denominator.
     **options
         As for linear attention.
 
@@ -82,8 +81,8 @@ class Favor(Linear):
     published code, since causally that would be a look ahead. Source: Choromanski et al. (2021).
     """
 
-    def __init__(self, d_model, *, num_features=None, feature_eps=1e-4, **options):
-        super().__init__(d_model, **options)
+    def __init__(self, d_model, *, num_features=None, feature_eps=1e-6, eps=1e-12, **options):
+        super().__init__(d_model, eps=eps, **options)
         self.feature_eps = as_size("feature_eps", feature_eps)
         usual = max(1, int(self.width * math.log(self.width)))
         self.num_features = usual if num_features is None else as_width("num_features", num_features)

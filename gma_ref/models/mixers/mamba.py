@@ -105,7 +105,7 @@ class Mamba(Mixer):
         written = (delta * u)[..., None] * B[:, :, None]
         if h is None:
             h = torch.zeros_like(decay[:, :1].sum(dim=1))
-        if not u.shape[1]:
+        if not u.numel():
             return u, h
         # the first token brings what is left of the state along
         written = torch.cat([written[:, :1] + decay[:, :1] * h[:, None], written[:, 1:]], dim=1)
