@@ -1,5 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
+EXPERIMENTS ?= language-rates language
 
 test: .venv/made                 ## every test of the package and the ledger
 	$(BIN)/python -m pytest
@@ -20,6 +21,10 @@ bench: .venv/made                ## time GMA against its targets and other metho
 	-$(BIN)/pip install --quiet --no-deps -r requirements-bench.txt
 	$(BIN)/python -m gma_ref.timing $(OPTIONS)
 
+train: .venv/made                ## run the experiments of Part IV that have no log yet; EXPERIMENTS="language" for some
+	-$(BIN)/pip install --quiet --no-deps -r requirements-bench.txt
+	$(BIN)/python -m gma_ref.models.experiments $(EXPERIMENTS) $(OPTIONS)
+
 lint: .venv/made                 ## style, spelling, who may import whom
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/codespell
 
@@ -29,4 +34,4 @@ lint: .venv/made                 ## style, spelling, who may import whom
 	$(BIN)/pip install --quiet --no-deps -r requirements-texts.txt
 	touch $@
 
-.PHONY: test book notebooks check-notebooks lab bench lint
+.PHONY: test book notebooks check-notebooks lab bench train lint

@@ -37,6 +37,8 @@ class Settings:
     """Whether queries and keys are normalised."""
     causal: bool = True
     """Whether a token sees only what came before it; False is for tasks that ask about whole sequences."""
+    placement: float | None = None
+    """Place the mixtures by the first batch, so soft that responsibilities have this part of the entropy log K."""
     dropout: float = 0.0
     """Part of the activations that is dropped in training."""
     mixer_options: dict[str, Option] = field(default_factory=dict)
@@ -94,6 +96,8 @@ class Settings:
         for name in ("warmup", "final_lr", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
+        if self.placement is not None and not 0 < self.placement < 1:
+            raise ValueError(f"placement must be above 0 and below 1, got {self.placement}")
         for name in ("weight_decay", "clip", "seed", "convolution"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")

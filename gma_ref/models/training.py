@@ -15,8 +15,9 @@ from gma_ref._provenance import provenance
 
 from .config import Config
 from .parameters import parameter_groups
+from .placing import place_mixtures
 from .settings import Settings
-from .state import snapshot, write_text, write_whole
+from .state import snapshot, step_seed, write_text, write_whole
 from .tasks import make_task
 from .trainer import NonFiniteError, Trainer
 from .transformer import Transformer
@@ -99,9 +100,14 @@ def train(settings: Settings, folder=None, *, task=None, model=None, until=None,
             processes=workers.size,
         )
         model = (model if model is not None else build_model(settings, task)).to(device)
+        workers.copy_first(model)
+        state = None if folder is None else folder / "state.safetensors"
+        if settings.placement is not None and not (state and state.exists()):
+            generator = torch.Generator().manual_seed(step_seed(settings.seed, 0))
+            first = next(task.train_batches(generator, settings.batch, settings.length or task.default_length))
+            place_mixtures(model, first.to(device), settings.placement, generator)
         groups = parameter_groups(model, settings.weight_decay, settings.lr, settings.mixture_lr_factor)
         optimizer = torch.optim.AdamW(groups, lr=settings.lr, betas=settings.betas)
-        state = None if folder is None else folder / "state.safetensors"
         trainer = Trainer(settings, task, model, optimizer, workers, state, progress)
         try:
             trainer.run(until)
@@ -145,7 +151,10 @@ def _log(settings, trainer, made):
 
 
 def main(arguments=None) -> int:
-    """Train as the command line says; return the exit status: 1 if the loss was not finite, 2 if it cannot be done."""
+    """Train as the command line says; return the exit status.
+
+    It is 1 if the loss was not finite, 2 if it cannot be done, 130 if it was interrupted.
+    """
     import tyro
 
     def training(
@@ -173,6 +182,9 @@ def main(arguments=None) -> int:
 
     try:
         run, folder = tyro.cli(training, prog="python -m gma_ref.models.training", args=arguments)
+    except KeyboardInterrupt:
+        print("Interrupted; the same command goes on from the last evaluation.", file=sys.stderr)
+        return 130
     except NonFiniteError as error:
         print(f"Stopped: {error}.", file=sys.stderr)
         return 1

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 
 __all__ = ["Workers", "choose_device", "joined"]
 
@@ -41,6 +41,12 @@ class Workers(NamedTuple):
         total = self.add(torch.cat([gradient.flatten() for gradient in gradients]))
         for gradient, part in zip(gradients, total.split([g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
+
+    def copy_first(self, model: nn.Module) -> None:
+        """Give the model the weights that it has in the first process."""
+        if self.size > 1:
+            for tensor in model.state_dict().values():
+                distributed.broadcast(tensor, src=0)
 
     def from_first(self, value: float, device) -> float:
         """Return what the first process has: clocks differ, and all must stop at the same step."""

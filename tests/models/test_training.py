@@ -7,13 +7,14 @@ import torch
 from torch import nn
 
 from gma_ref.models.evaluation import evaluate
+from gma_ref.models.placing import place_mixtures
 from gma_ref.models.settings import Settings
 from gma_ref.models.state import read_tensors
 from gma_ref.models.tasks import IGNORED, Batch, make_task
 from gma_ref.models.tasks.bigram import bigram_loss
 from gma_ref.models.trainer import Trainer
 from gma_ref.models.training import NonFiniteError, build_model, train
-from gma_ref.pytorch import mixture_parameters
+from gma_ref.pytorch import mixture_parameters, responsibilities
 from tests.models.small import small_model, small_settings, small_task
 
 PARTS = ("train", "validation", "test")
@@ -117,6 +118,35 @@ def test_decay_spares_mixtures_norms_biases_and_embeddings():
     assert moved <= matrices
     assert not any("embedding" in name or "norm" in name or name.endswith("bias") for name in moved)
     assert {name.split(".")[-2] for name in moved} == {"w_qkv", "w_o", "convolution", "0", "2"}
+
+
+def test_mixtures_are_placed_by_the_first_batch_layer_by_layer():
+    """What reaches the second layer depends on the first, so it must have been placed by then."""
+    settings = Settings(d_model=16, num_heads=2, num_components=4, num_layers=2, steps=1, length=16, placement=0.4)
+    task = small_task()
+    model = build_model(settings, task)
+    before = {name: value.clone() for name, value in model.named_parameters()}
+    batch = next(task.train_batches(torch.Generator().manual_seed(0), 8, 16))
+    assert place_mixtures(model, batch, settings.placement, torch.Generator().manual_seed(1)) == 2
+    moved = {name for name, value in model.named_parameters() if not torch.equal(value, before[name])}
+    assert moved == set(mixture_parameters(model))
+    x = model.embed(batch.inputs)
+    for block in model.blocks:
+        q, k, _ = block.mixer.project(block.norm_mixer(x))
+        gamma = responsibilities(torch.cat([q, k], dim=-2), block.mixer.mixture())
+        entropy = -(gamma * gamma.clamp_min(1e-30).log()).sum(dim=-1).mean(dim=(0, 2)) / math.log(4)
+        torch.testing.assert_close(entropy, torch.full((2,), 0.4), rtol=0, atol=0.02)
+        x, _ = block(x)
+    assert place_mixtures(build_model(Settings(mixer="softmax"), task), batch, 0.4) == 0
+
+
+def test_placement_is_part_of_a_run():
+    changes = {"d_model": 16, "num_heads": 2, "num_components": 4, "num_layers": 1, "steps": 2, "length": 16}
+    plain, placed, again = (
+        train(small_settings(**changes, placement=placement), task=small_task()).log["history"][-1]["train_loss"]
+        for placement in (None, 0.5, 0.5)
+    )
+    assert placed == again != plain
 
 
 def test_gradients_are_cut_to_the_norm():

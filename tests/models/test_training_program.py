@@ -78,6 +78,15 @@ def test_diverged_run_ends_with_status_1(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().err == "Stopped: loss must be finite, got loss nan.\n"
 
 
+def test_interrupted_run_says_how_it_goes_on(tmp_path, capsys, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "train", interrupt)
+    assert training.main([*SMALL, "--output", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "Interrupted; the same command goes on from the last evaluation.\n"
+
+
 def test_alone_there_is_one_worker(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with joined(torch.device("cpu")) as workers:
