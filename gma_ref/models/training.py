@@ -174,25 +174,34 @@ def main(arguments=None) -> int:
             device: cpu, cuda, or auto for the GPU if there is one.
             threads: Threads of PyTorch; by default its own choice.
         """
-        if threads is not None:
-            torch.set_num_threads(threads)
-        folder = output or Path("runs") / settings.name
-        run = train(settings, folder, device=device)
-        return run, folder
+        return settings, output or Path("runs") / settings.name, device, threads
 
     try:
-        run, folder = tyro.cli(training, prog="python -m gma_ref.models.training", args=arguments)
+        settings, folder, device, threads = tyro.cli(training, prog="python -m gma_ref.models.training", args=arguments)
+        if threads is not None:
+            torch.set_num_threads(threads)
+        task, model = _prepare(settings)
+        run = train(settings, folder, task=task, model=model, device=device)
     except KeyboardInterrupt:
         print("Interrupted; the same command goes on from the last evaluation.", file=sys.stderr)
         return 130
     except NonFiniteError as error:
         print(f"Stopped: {error}.", file=sys.stderr)
         return 1
-    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         print(f"Refused: {error}", file=sys.stderr)
         return 2
     _say(run.log, folder)
     return 0
+
+
+def _prepare(settings):
+    """Make task and model; options that they do not have are the user's mistake, not one of the program."""
+    try:
+        task = make_task(settings.task, **settings.task_options)
+        return task, build_model(settings, task)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
 
 
 def _say(log, folder):

@@ -51,6 +51,7 @@ def test_help_explains_every_option(capsys):
         (["--task", "wikitext", "--task-options", "folder", "nowhere"], "folder must hold wiki.train.tokens"),
         (["--length", "23"], "length must be even and at least 4 × 2 (num_pairs), got 23"),
         (["--mixer-options", "no_such_option", "1"], "no_such_option"),
+        (["--task-options", "no_such_task_option", "1"], "no_such_task_option"),
         (["--lr", "-1.0"], "lr must be positive and finite, got -1.0"),
         (["--batch", "8", "--accumulation", "3"], "batch must be a multiple of accumulation × processes = 3, got 8"),
     ],
