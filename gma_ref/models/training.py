@@ -15,7 +15,6 @@ from gma_ref._provenance import provenance
 
 from .config import Config
 from .parameters import parameter_groups
-from .placing import place_mixtures
 from .settings import Settings
 from .state import snapshot, step_seed, write_text, write_whole
 from .tasks import make_task
@@ -105,7 +104,7 @@ def train(settings: Settings, folder=None, *, task=None, model=None, until=None,
         if settings.placement is not None and not (state and state.exists()):
             generator = torch.Generator().manual_seed(step_seed(settings.seed, 0))
             first = next(task.train_batches(generator, settings.batch, settings.length or task.default_length))
-            place_mixtures(model, first.to(device), settings.placement, generator)
+            model.initialise_from(first.inputs.to(device), entropy=settings.placement, generator=generator)
         groups = parameter_groups(model, settings.weight_decay, settings.lr, settings.mixture_lr_factor)
         optimizer = torch.optim.AdamW(groups, lr=settings.lr, betas=settings.betas)
         trainer = Trainer(settings, task, model, optimizer, workers, state, progress)

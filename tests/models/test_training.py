@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from gma_ref.models.evaluation import evaluate
-from gma_ref.models.placing import place_mixtures
 from gma_ref.models.settings import Settings
 from gma_ref.models.state import read_tensors
 from gma_ref.models.tasks import IGNORED, Batch, make_task
@@ -127,7 +126,7 @@ def test_mixtures_are_placed_by_the_first_batch_layer_by_layer():
     model = build_model(settings, task)
     before = {name: value.clone() for name, value in model.named_parameters()}
     batch = next(task.train_batches(torch.Generator().manual_seed(0), 8, 16))
-    assert place_mixtures(model, batch, settings.placement, torch.Generator().manual_seed(1)) == 2
+    model.initialise_from(batch.inputs, entropy=settings.placement, generator=torch.Generator().manual_seed(1))
     moved = {name for name, value in model.named_parameters() if not torch.equal(value, before[name])}
     assert moved == set(mixture_parameters(model))
     x = model.embed(batch.inputs)
@@ -137,7 +136,6 @@ def test_mixtures_are_placed_by_the_first_batch_layer_by_layer():
         entropy = -(gamma * gamma.clamp_min(1e-30).log()).sum(dim=-1).mean(dim=(0, 2)) / math.log(4)
         torch.testing.assert_close(entropy, torch.full((2,), 0.4), rtol=0, atol=0.02)
         x, _ = block(x)
-    assert place_mixtures(build_model(Settings(mixer="softmax"), task), batch, 0.4) == 0
 
 
 def test_placement_is_part_of_a_run():
