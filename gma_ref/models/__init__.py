@@ -5,7 +5,16 @@ Its modules load when they are first used: ``mixers`` and ``transformer`` need P
 
 from importlib import import_module
 
-_LAZY = ("checkpoints", "linear_attention", "mixers", "tasks", "training", "transformer")
+_LAZY = (
+    "checkpoints",
+    "evaluation",
+    "experiments",
+    "linear_attention",
+    "mixers",
+    "tasks",
+    "training",
+    "transformer",
+)
 
 
 def __getattr__(name):

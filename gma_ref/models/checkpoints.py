@@ -2,10 +2,13 @@
 
 >>> from gma_ref.models import checkpoints
 >>> model = checkpoints.load("shakespeare-gma")  # doctest: +SKIP
+
+``python -m gma_ref.models.checkpoints NAME RUN`` makes one from the folder of a finished run.
 """
 
 import json
 import re
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,7 +23,7 @@ from .state import read_tensors, snapshot, write_text, write_whole
 from .tasks import make_task
 from .transformer import Transformer
 
-__all__ = ["LARGEST", "available", "card", "load", "publish", "save", "score"]
+__all__ = ["LARGEST", "available", "card", "load", "main", "publish", "save", "score"]
 
 LARGEST = 1_500_000  # bytes
 _FOLDER = Path(__file__).parent / "trained"
@@ -156,3 +159,33 @@ def _folder(folder):
 
 def _json(value):
     return json.dumps(value, indent=1, allow_nan=False) + "\n"
+
+
+def main(arguments=None) -> int:
+    """Publish a run as the command line says; return the exit status: 2 if it cannot be done."""
+    import tyro
+
+    def checkpoints(name: str, run: Path, tokens: int | None = 262_144, test: bool = False):
+        """Make a checkpoint of the package from the folder of a finished run.
+
+        Args:
+            name: Of the checkpoint, such as shakespeare-gma.
+            run: The folder, with log.json and model.safetensors.
+            tokens: Of the evaluation that goes onto the card; None for all.
+            test: Whether the card has the test part too.
+        """
+        return publish(name, run, tokens=tokens, parts=("validation", "test") if test else ("validation",))
+
+    try:
+        prog, config = "python -m gma_ref.models.checkpoints", [tyro.conf.PositionalRequiredArgs]
+        about = tyro.cli(checkpoints, prog=prog, args=arguments, config=config)
+    except (ValueError, OSError) as error:
+        print(f"Refused: {error}", file=sys.stderr)
+        return 2
+    for part, metric in about["metrics"].items():
+        print(f"{about['name']}: {part} {metric['score']:.4f} ± {metric['standard_error']:.4f} {metric['unit']}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

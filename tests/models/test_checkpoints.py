@@ -63,6 +63,19 @@ def test_published_run_reproduces_its_metrics(tmp_path):
     assert str(tmp_path) not in json.dumps(card)
 
 
+def test_program_publishes_a_run_into_the_package(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(checkpoints, "_FOLDER", tmp_path / "there")
+    train(Settings(**SMALL | {"steps": 2}), tmp_path / "run")
+    assert checkpoints.main(["recall-gma", str(tmp_path / "run"), "--tokens", "64", "--test"]) == 0
+    printed = capsys.readouterr().out
+    metrics = checkpoints.card("recall-gma")["metrics"]
+    for part in ("validation", "test"):
+        assert f"recall-gma: {part} {metrics[part]['score']:.4f} ± " in printed
+        assert metrics[part]["tokens"] == 64
+    assert checkpoints.main(["recall-gma", str(tmp_path / "nothing")]) == 2
+    assert "log.json" in capsys.readouterr().err
+
+
 def test_unfinished_run_is_not_published(tmp_path):
     train(Settings(**SMALL), tmp_path, until=2)
     with pytest.raises(ValueError, match=r"^run_folder must hold a finished run, got "):
