@@ -138,7 +138,7 @@ def test_a_state_of_another_mixer_is_refused(name):
 def test_bidirectional_mixers_have_no_state(name):
     mixer, x = make(name, causal=False), draw(2, 6, WIDTH)
     for call in (lambda: mixer(x, return_state=True), lambda: mixer.step(x[:, 0])):
-        with pytest.raises(ValueError, match="^a state needs causal=True"):
+        with pytest.raises(ValueError, match=r"^a state needs causal=True"):
             call()
 
 

@@ -88,7 +88,7 @@ def test_states_of_some_sequences_can_be_selected(name):
         y, _ = mixer.step(draw(3, WIDTH, seed=1)[index], state.select(index))
         expected, _ = mixer.step(draw(3, WIDTH, seed=1), state)
     torch.testing.assert_close(y, expected[index], rtol=1e-12, atol=1e-12)
-    with pytest.raises(TypeError, match="^index must be int32 or int64"):
+    with pytest.raises(TypeError, match=r"^index must be int32 or int64"):
         state.select(torch.tensor([0.0]))
 
 

@@ -215,20 +215,25 @@ def test_a_new_model_is_about_as_uncertain_as_it_should_be():
 
 
 def test_mixtures_can_be_placed_by_a_first_batch():
-    model, tokens = make("gma", num_components=5), texts(4, 20)
-    before = [block.mixer.mixture.mu.clone() for block in model.blocks]
-    assert model.initialise_from(tokens, generator=torch.Generator().manual_seed(0)) is model
-    for block, mu in zip(model.blocks, before, strict=True):
-        assert not torch.equal(block.mixer.mixture.mu, mu)
-    # the second layer is placed by what the first one gives from its new place
-    again = make("gma")
-    again.load_state_dict(model.state_dict())
-    x = model.blocks[0](model.embed(tokens))[0]
-    again.blocks[1].mixer.initialise_from(model.blocks[1].norm_mixer(x), generator=torch.Generator().manual_seed(0))
-    weights = make("linear").state_dict()
-    unchanged = make("linear")
-    unchanged.initialise_from(tokens)
-    assert all(torch.equal(weights[name], value) for name, value in unchanged.state_dict().items())
+    model, tokens = make("gma", dropout=0.5).train(), texts(4, 20)
+    first, second = (block.mixer.mixture for block in model.blocks)
+    assert model.initialise_from(tokens, entropy=0.8, generator=torch.Generator().manual_seed(0)) is model
+    assert model.training
+    placed = first.mu.clone(), second.mu.clone()
+    # layer by layer, by hand: the second one sees what the first gives from its new place
+    again, generator = make("gma"), torch.Generator().manual_seed(0)
+    x = again.embed(tokens)
+    for block, mu in zip(again.blocks, placed, strict=True):
+        assert not torch.allclose(block.mixer.mixture.mu, mu)
+        block.mixer.initialise_from(block.norm_mixer(x), entropy=0.8, generator=generator)
+        torch.testing.assert_close(block.mixer.mixture.mu, mu, rtol=1e-10, atol=1e-10)
+        x, _ = block(x)
+
+
+def test_models_without_mixtures_stay_as_they_are():
+    model, before = make("linear"), make("linear").state_dict()
+    model.initialise_from(texts(4, 20))
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
 def test_config_goes_through_json():
@@ -307,5 +312,5 @@ def test_a_model_with_weights_that_are_not_finite_generates_nothing():
     model = make()
     with torch.no_grad():
         model.norm.bias[0] = torch.nan
-    with pytest.raises(FloatingPointError, match="^the model's logits are not finite"):
+    with pytest.raises(FloatingPointError, match=r"^the model's logits are not finite"):
         next(model.generate(texts(2, 5), 3))

@@ -5,7 +5,7 @@ import torch
 
 from gma_ref import pytorch
 from gma_ref.pytorch import native
-from gma_ref.timing import linear, slow
+from gma_ref.timing import slow
 from gma_ref.timing.bench import Bench, Case, Settings, all_methods
 from gma_ref.timing.compiled import compiled, own_program
 from gma_ref.timing.correctness import WrongResultError, check_call, check_gradients, slow_rows
@@ -72,36 +72,6 @@ def test_slow_forms_are_those_of_the_reference():
         right = gma_ref.scaled_dot_product_attention(q, k, v, causal=causal)[..., rows.numpy(), :]
         given = slow.softmax(inputs.q, inputs.k, inputs.v, rows, causal)
         np.testing.assert_allclose(given.numpy(), right, rtol=1e-10, atol=1e-12)
-
-
-def test_products_of_favor_features_are_the_softmax_kernel_on_average():
-    generator = torch.Generator().manual_seed(0)
-    x, y = 0.4 * torch.randn(2, 5, 8, generator=generator, dtype=torch.float64)
-    directions = linear.orthogonal_directions(40_000, 8, generator).double()
-    phi_x = linear.favor_features(x, directions, query=True, eps=0.0)
-    phi_y = linear.favor_features(y, directions, query=False, eps=0.0)
-    # what was subtracted from the exponents goes back in
-    scale = 8**-0.25
-    back_x = (scale * x @ directions.mT).amax(dim=-1, keepdim=True)
-    back_y = (scale * y @ directions.mT).amax()
-    kernel = (phi_x @ phi_y.mT) * torch.exp(back_x + back_y)
-    torch.testing.assert_close(kernel, torch.exp(x @ y.mT / 8**0.5), rtol=0.02, atol=0)
-
-
-def test_directions_are_orthogonal_with_the_lengths_of_gaussian_vectors():
-    directions = linear.orthogonal_directions(1000, 16, torch.Generator().manual_seed(1)).double()
-    block = directions[:16] / directions[:16].norm(dim=-1, keepdim=True)
-    torch.testing.assert_close(block @ block.mT, torch.eye(16, dtype=torch.float64), rtol=0, atol=1e-5)
-    assert directions.square().sum(dim=-1).mean().item() == pytest.approx(16, rel=0.05)
-
-
-def test_favor_features_are_those_of_the_library():
-    library = pytest.importorskip("performer_pytorch.performer_pytorch", reason="performer-pytorch is an extra")
-    x = torch.randn(2, 3, 50, 16, generator=torch.Generator().manual_seed(2))
-    directions = linear.orthogonal_directions(44, 16, torch.Generator().manual_seed(3))
-    for query in (True, False):
-        theirs = library.softmax_kernel(x, projection_matrix=directions, is_query=query)
-        torch.testing.assert_close(linear.favor_features(x, directions, query=query), theirs)
 
 
 def test_cumulative_sums_are_the_naive_form():
