@@ -18,6 +18,10 @@ from .sampling import evaluating, generate
 
 __all__ = ["Block", "Config", "StreamState", "Transformer", "parameter_groups"]
 
+# Where embeddings start, beside layers that together add a variance of 1. They are the output weights too: with large
+# ones a new model expects each token to come again, and takes longer to learn
+SMALL = 0.05
+
 
 class StreamState(NamedTuple):
     """What a model keeps of the tokens it has seen: how many they were, and the state of each layer's mixer."""
@@ -70,16 +74,16 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.vocabulary, config.d_model)
-        nn.init.normal_(self.embedding.weight, std=config.d_model**-0.5)
+        nn.init.normal_(self.embedding.weight, std=SMALL)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(config.d_model)
         self.classifier = None if config.num_classes is None else nn.Linear(config.d_model, config.num_classes)
 
     def embed(self, tokens, start=0):
-        """Return (B, N, d_model): embedded tokens with a variance of 1, and the positions from `start` on."""
-        embedded = self.embedding(tokens) * self.config.d_model**0.5
-        waves = positions(start, tokens.shape[1], self.config.max_len, self.config.d_model)
+        """Return (B, N, d_model): embedded tokens, and the positions from `start` on."""
+        embedded = self.embedding(tokens)
+        waves = SMALL * positions(start, tokens.shape[1], self.config.max_len, self.config.d_model)
         return self.dropout(embedded + waves.to(embedded))
 
     def forward(self, tokens, *, key_mask=None):

@@ -134,6 +134,28 @@ def test_a_state_of_another_mixer_is_refused(name):
         make(name)(draw(2, 6, WIDTH), state=state)
 
 
+@pytest.mark.parametrize("name", HERE)
+def test_a_state_of_other_sizes_is_refused(name):
+    x = draw(2, 6, WIDTH)
+    others = [make(name, convolution=3)]
+    others += [make(name, state_dim=5)] if name == "mamba" else [make(name), make(name, num_heads=1, convolution=4)]
+    others += {
+        "gma": [make(name, num_components=6, convolution=4)],
+        "favor": [make(name, num_features=6, convolution=4)],
+    }.get(name, [])
+    mixer = make(name, convolution=4)
+    for other in others:
+        _, state = other(x, return_state=True)
+        with pytest.raises(
+            ValueError, match=r"^state\.(memory|recent) must have shape (None|\(.*\)) after the batch, got "
+        ):
+            mixer(x, state=state)
+    with pytest.raises(
+        ValueError, match=r"^state\.memory must have shape" if name == "mamba" else r"^state\.recent must"
+    ):
+        mixer(x, state=others[1](x, return_state=True)[1])
+
+
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_bidirectional_mixers_have_no_state(name):
     mixer, x = make(name, causal=False), draw(2, 6, WIDTH)

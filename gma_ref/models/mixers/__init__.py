@@ -5,7 +5,7 @@ return_state)`` over whole sequences and ``step(x_t, state)`` for one more token
 """
 
 from .base import Attention, Mixer
-from .gaussian_mixture import GaussianMixture
+from .gma import Gma
 from .linear import Favor, Linear
 from .mamba import Mamba
 from .softmax import Softmax
@@ -15,7 +15,7 @@ __all__ = [
     "MIXERS",
     "Attention",
     "Favor",
-    "GaussianMixture",
+    "Gma",
     "Linear",
     "Mamba",
     "Mixer",
@@ -26,7 +26,7 @@ __all__ = [
     "tensors_of",
 ]
 
-_CLASSES = {"softmax": Softmax, "gma": GaussianMixture, "linear": Linear, "favor": Favor, "mamba": Mamba}
+_CLASSES = {"softmax": Softmax, "gma": Gma, "linear": Linear, "favor": Favor, "mamba": Mamba}
 MIXERS = tuple(_CLASSES)
 
 
@@ -61,7 +61,7 @@ def make_mixer(
     num_features : int, optional
         m of FAVOR+; no other mixer has it.
     **options
-        What that mixer alone has, as its class says: `Softmax`, `GaussianMixture`, `Linear`, `Favor`, `Mamba`.
+        What that mixer alone has, as its class says: `Softmax`, `Gma`, `Linear`, `Favor`, `Mamba`.
 
     Returns
     -------

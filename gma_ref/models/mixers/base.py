@@ -21,7 +21,9 @@ class Mixer(nn.Module):
     """A layer that lets tokens (B, N, d_model) exchange what they hold; a subclass says how, between its projections.
 
     A subclass has ``enter`` and ``leave``, which see each token alone, and ``mix(tokens, key_mask, state)`` between
-    them, which returns the mixed tokens and, causally, the state after them.
+    them, which returns the mixed tokens and, causally, the state after them. ``Memory`` is the class of its memory, and
+    ``kept()`` the shapes, without the batch, of the first tensor in it and of the recent tokens: None for nothing kept,
+    and None in it for a size that grows.
     """
 
     def __init__(self, d_model, *, causal):
@@ -101,6 +103,12 @@ class Mixer(nn.Module):
             sizes = {len(tensor) for tensor in tensors_of(state)}
             if sizes != {len(x)}:
                 raise ValueError(f"state must be that of {len(x)} sequences as x is, got {sorted(sizes)}")
+            for part, tensor, shape in zip(
+                ("memory", "recent"), (state.memory[0], state.recent), self.kept(), strict=True
+            ):
+                came = None if tensor is None else tuple(tensor.shape[1:])
+                if not same_shape(came, shape):
+                    raise ValueError(f"state.{part} must have shape {shape} after the batch, got {came}")
         return key_mask
 
 
@@ -108,7 +116,7 @@ class Attention(Mixer):
     """Queries, keys and values of width d_model in H heads, a short convolution if wanted, and an output projection.
 
     A subclass has ``attend(q, k, v, key_mask, memory)``, with (B, H, N, d_model / H) and a mask (B, N) or None, and
-    ``Memory``, the class of its memory.
+    ``slots``, how many rows a head's memory has.
 
     Parameters
     ----------
@@ -125,13 +133,18 @@ class Attention(Mixer):
         self.num_heads, self.qk_norm = as_width("num_heads", num_heads), as_flag("qk_norm", qk_norm)
         if self.d_model % self.num_heads:
             raise ValueError(f"d_model must be a multiple of num_heads, got {d_model} and {num_heads}")
-        self.width = self.d_model // self.num_heads
+        self.width = self.value_width = self.d_model // self.num_heads
         self.w_qkv = nn.Linear(self.d_model, 3 * self.d_model, bias=False)  # the three projections, side by side
         self.w_o = nn.Linear(self.d_model, self.d_model, bias=False)
         taps = as_count("convolution", convolution)
         self.convolution = ShortConvolution(3 * self.d_model, taps, causal=self.causal) if taps else None
         for projection in (self.w_qkv, self.w_o):
             nn.init.normal_(projection.weight, std=self.d_model**-0.5)
+
+    def kept(self):
+        """Return the shapes of the memory, in each head `slots` rows of values, and of the recent tokens."""
+        rows = self.num_heads, self.slots, self.value_width
+        return rows, None if self.convolution is None else (self.convolution.weight.shape[1] - 1, 3 * self.d_model)
 
     def enter(self, x):
         """Return queries, keys and values, side by side."""
@@ -179,6 +192,13 @@ def lost_outputs(tokens, causal):
         return None
     lost = ~finite_rows(tokens)
     return lost.cumsum(dim=1) > 0 if causal else lost.any(dim=1, keepdim=True)
+
+
+def same_shape(came, wanted):
+    """Tell whether a shape is the one that is wanted, in which None stands for any size."""
+    if came is None or wanted is None:
+        return came is wanted
+    return len(came) == len(wanted) and all(size in (None, one) for one, size in zip(came, wanted, strict=True))
 
 
 def spoil(tensor, lost):

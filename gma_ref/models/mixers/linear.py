@@ -38,6 +38,7 @@ class Linear(Attention):
 
     def __init__(self, d_model, *, eps=1e-6, **options):
         super().__init__(d_model, **options)
+        self.slots, self.value_width = self.width, self.width + 1
         self.eps = as_size("eps", eps)
         if self.eps == 0:
             raise ValueError("eps must be above 0, got 0: a row that no key reaches would be NaN")
@@ -86,6 +87,7 @@ class Favor(Linear):
         self.feature_eps = as_size("feature_eps", feature_eps)
         usual = max(1, int(self.width * math.log(self.width)))
         self.num_features = usual if num_features is None else as_width("num_features", num_features)
+        self.slots = self.num_features
         self.register_buffer("directions", torch.empty(self.num_features, self.width))
         self.redraw()
 

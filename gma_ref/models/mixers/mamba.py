@@ -75,6 +75,11 @@ class Mamba(Mixer):
         """The projection of the outputs."""
         return self.block.out_proj
 
+    def kept(self):
+        """Return the shapes of the hidden state, and of the recent tokens."""
+        config = self.block.config
+        return (config.d_inner, config.d_state), (config.d_conv - 1, config.d_inner)
+
     def enter(self, x):
         """Return channels and gates, side by side."""
         return self.block.in_proj(x)

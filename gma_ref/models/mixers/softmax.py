@@ -32,6 +32,7 @@ class Softmax(Attention):
     """
 
     Memory = KeyValueCache
+    slots = None  # one more for each token
 
     def __init__(self, d_model, *, window=None, **options):
         super().__init__(d_model, **options)

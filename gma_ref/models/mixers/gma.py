@@ -9,7 +9,7 @@ from gma_ref.reference.checks import as_flag, as_size
 from .base import Attention
 
 
-class GaussianMixture(Attention):
+class Gma(Attention):
     """Gaussian Mixture Attention, Eqs. (7) and (8b), between the projections that all mixers have.
 
     Parameters
@@ -47,6 +47,7 @@ class GaussianMixture(Attention):
         self.eps, self.implementation = as_size("eps", eps), implementation
         heads = None if as_flag("shared_mixture", shared_mixture) else self.num_heads
         self.mixture = LearnedGaussianMixture(num_components, self.width, heads, eps_sigma)
+        self.slots = self.mixture.num_components
         if initial_variance is not None:
             if as_size("initial_variance", initial_variance) <= eps_sigma:
                 raise ValueError(f"initial_variance must be above eps_sigma = {eps_sigma}, got {initial_variance}")
