@@ -253,6 +253,11 @@ REFUSED = [
     ({"dropout": float("nan")}, ValueError, r"^dropout must be finite and at least 0, got nan$"),
     ({"causal": False}, ValueError, r"^causal must be True where num_classes is None"),
     ({"mixer_options": [4]}, TypeError, r"^mixer_options must be a dict, got list$"),
+    (
+        {"mixer_options": {"causal": False}},
+        ValueError,
+        r"^mixer_options must leave causal to the configuration itself$",
+    ),
     ({"mixer": "rnn"}, ValueError, rf"^mixer must be one of {', '.join(MIXERS)}, got 'rnn'$"),
     ({"mixer_options": {"width": 4}}, TypeError, r'^mixer "gma" has no option width'),
 ]
