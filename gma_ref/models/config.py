@@ -57,3 +57,6 @@ class Config:
             raise ValueError("causal must be True where num_classes is None: a language model predicts the next token")
         if not isinstance(self.mixer_options, dict):
             raise TypeError(f"mixer_options must be a dict, got {type(self.mixer_options).__name__}")
+        twice = sorted({"num_heads", "causal"} & set(self.mixer_options))
+        if twice:
+            raise ValueError(f"mixer_options must leave {' and '.join(twice)} to the configuration itself")

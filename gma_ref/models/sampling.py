@@ -46,8 +46,8 @@ def sample(logits, temperature=1.0, top_k=None, generator=None):
         return logits.argmax(dim=-1)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     likeliest, tokens = logits.topk(min(top_k or logits.shape[-1], logits.shape[-1]), dim=-1)
-    # the largest is taken away before the division, which a small temperature could make overflow
-    probabilities = torch.softmax((likeliest - likeliest[:, :1]) / temperature, dim=-1)
+    # float32 has no smaller temperature by which a logit could be divided
+    probabilities = torch.softmax(likeliest / max(temperature, 1e-30), dim=-1)
     return tokens.gather(1, torch.multinomial(probabilities, 1, generator=generator))[:, 0]
 
 

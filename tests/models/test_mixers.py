@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from gma_ref.models.mixers import make_mixer
-from tests.models.mixer_examples import ATTENTIONS, HEADS, HERE, WIDTH, draw, make, written_out
+from gma_ref.models.mixers import make_mixer, tensors_of
+from tests.models.mixer_examples import ATTENTIONS, HEADS, HERE, WIDTH, by_steps, draw, make, written_out
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}  # ε = 1e-6 stands in the denominators, and not in the weights written out
 
@@ -122,15 +122,19 @@ def test_it_runs_in_16_bits_and_under_autocast(name):
 
 @pytest.mark.parametrize("name", ["linear", "favor", "gma"])
 def test_sums_over_many_keys_are_not_kept_in_16_bits(name):
-    # values of 0 and then of 1: in 16 bits the sums would stop growing
+    # values of 0 and then of 1: in 16 bits the sums would stop growing at 256
     mixer = make_mixer(name, 2, num_heads=1, num_components=1).bfloat16()
     weights = torch.zeros(6, 2)
     weights[4, 0] = 1
     mixer.w_qkv.weight.data = weights.bfloat16()
     mixer.w_o.weight.data = torch.eye(2).bfloat16()
-    x = torch.zeros(1, 4096, 2, dtype=torch.bfloat16)
-    x[:, 3000:, 0] = 1
-    assert mixer(x)[0, -1, 0].item() == pytest.approx(1096 / 4096, rel=0.005)
+    x = torch.zeros(1, 1000, 2, dtype=torch.bfloat16)
+    x[:, 600:, 0] = 1
+    with torch.no_grad():
+        assert mixer(x)[0, -1, 0].item() == pytest.approx(0.4, rel=0.005)
+        stepped, state = by_steps(mixer, x)
+    assert stepped[0, -1, 0].item() == pytest.approx(0.4, rel=0.005)
+    assert {tensor.dtype for tensor in tensors_of(state)} == {torch.float32}
 
 
 def test_initial_variance_is_where_the_variances_start():

@@ -136,8 +136,9 @@ def test_generated_text_is_what_drawing_from_the_full_forward_pass_gives():
 @torch.no_grad()
 def test_a_small_temperature_does_not_overflow():
     model, prompt = make(dtype=torch.float32), texts(2, 5)
-    cold = [token.tolist() for token in model.generate(prompt, 6, 1e-38)]
-    assert cold == [token.tolist() for token in model.generate(prompt, 6, 0.0)]
+    coldest = [token.tolist() for token in model.generate(prompt, 6, 0.0)]
+    for temperature in (1e-6, 1e-38, 5e-324):
+        assert [token.tolist() for token in model.generate(prompt, 6, temperature)] == coldest
 
 
 def test_generating_leaves_dropout_off_and_the_modes_as_they_were():
@@ -253,6 +254,11 @@ REFUSED = [
     ({"dropout": float("nan")}, ValueError, r"^dropout must be finite and at least 0, got nan$"),
     ({"causal": False}, ValueError, r"^causal must be True where num_classes is None"),
     ({"mixer_options": [4]}, TypeError, r"^mixer_options must be a dict, got list$"),
+    (
+        {"mixer_options": {"causal": False}},
+        ValueError,
+        r"^mixer_options must leave causal to the configuration itself$",
+    ),
     ({"mixer": "rnn"}, ValueError, rf"^mixer must be one of {', '.join(MIXERS)}, got 'rnn'$"),
     ({"mixer_options": {"width": 4}}, TypeError, r'^mixer "gma" has no option width'),
 ]

@@ -52,7 +52,7 @@ class Softmax(Attention):
         if mask is None:
             output = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal and q.shape[-2] > 1)
         else:
-            reached = mask.any(dim=-1, keepdim=True)
+            reached = mask.any(dim=-1, keepdim=True)  # before PyTorch 2.5 a row without keys was NaN
             output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | ~reached)
             output = torch.where(reached, output, 0)
         if self.window is not None:
