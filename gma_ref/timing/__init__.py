@@ -1,14 +1,15 @@
 """Timing that can be trusted: warm, in turns, checked for correctness first, and written down with where it was run.
 
 `interleave` times callables in turns, `peak_memory` measures a call in a fresh process or on a GPU, `write` and `read`
-keep measurements as JSON. The comparison of the book is ``python -m gma_ref.timing``; its methods and targets are in
-``gma_ref.timing.bench`` and ``gma_ref.timing.targets``, which need PyTorch.
+keep measurements as JSON, `measurements` says where the book's own lie. The comparison of the book is
+``python -m gma_ref.timing``; its methods and targets are in ``gma_ref.timing.bench`` and ``gma_ref.timing.targets``,
+which need PyTorch.
 """
 
 from .clock import Times, interleave, median_and_quartiles, ratio
 from .load import BusyError, Watch, require_quiet, watch_for
 from .memory import PeakMemory, peak_memory
-from .record import read, select, write
+from .record import measurements, read, select, write
 
 __all__ = [
     "BusyError",
@@ -16,6 +17,7 @@ __all__ = [
     "Times",
     "Watch",
     "interleave",
+    "measurements",
     "median_and_quartiles",
     "peak_memory",
     "ratio",

@@ -10,7 +10,10 @@ import jsonschema
 from .clock import median_and_quartiles
 from .schema import SCHEMA
 
-__all__ = ["read", "select", "write"]
+__all__ = ["measurements", "read", "select", "write"]
+
+# In an installed package the files lie within it, in a checkout beside the chapter
+_FOLDERS = (Path(__file__).parent / "measurements", Path(__file__).parents[2] / "book" / "speed" / "measurements")
 
 
 def write(path, record):
@@ -61,6 +64,17 @@ def read(path):
         raise ValueError(f"{Path(path).name} is not JSON: {error}") from error
     _validate(record, Path(path).name)
     return record
+
+
+def measurements():
+    """Return where the measurements lie that come with the book.
+
+    Returns
+    -------
+    dict of str to Path
+        By the file's name without its ending: ``read(measurements()["cpu"])``.
+    """
+    return {path.stem: path for folder in _FOLDERS for path in sorted(folder.glob("*.json"))}
 
 
 def select(entries, **wanted):

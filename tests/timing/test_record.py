@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from gma_ref._provenance import provenance
-from gma_ref.timing import read, select, write
+from gma_ref.timing import measurements, read, select, write
 from gma_ref.timing.schema import SCHEMA
 
 ROOT = Path(__file__).parents[2]
@@ -154,3 +154,10 @@ def test_committed_measurements_are_valid_and_name_no_place():
     for path in (*folder.glob("cpu*.json"), *folder.glob("cuda*.json")):
         assert read(path)["checks"], path.name
         assert not re.search(r"/(home|root|work|usr|tmp)\b|\\\\", path.read_text(encoding="utf-8")), path.name
+
+
+def test_committed_measurements_are_found_by_name():
+    folder = ROOT / "book" / "speed" / "measurements"
+    found = measurements()
+    assert found == {path.stem: path for path in folder.glob("*.json")}
+    assert "initialisation" in found
