@@ -109,7 +109,8 @@ def ratio(numerator, denominator):
     tuple of float
         Median, first and third quartile. Two samples of one round lie close in time, so a slow minute cancels.
     """
-    return median_and_quartiles([a / b for a, b in zip(numerator.samples, denominator.samples, strict=True)])
+    pairs = zip(numerator.samples, denominator.samples, strict=True)
+    return median_and_quartiles([a / b for a, b in pairs])
 
 
 def _nothing():
