@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 import typing
 
 import numpy as np
@@ -9,6 +10,10 @@ import pytest
 
 # Set to 0, the shape checks stay off: where jaxtyping is not installed, and where tools.perturb edits the functions.
 SHAPE_CHECKS = os.environ.get("GMA_REF_SHAPE_CHECKS", "1") != "0"
+
+# A program that the user has compiled shall not decide what is tested, and the tests leave none behind
+_cache = tempfile.TemporaryDirectory(prefix="gma-ref-tests-")
+os.environ["GMA_REF_CACHE"] = _cache.name
 
 
 def import_with_shape_checks():

@@ -65,10 +65,10 @@ def draw_responsibilities(seed=0, *, N=6, N_k=None, K=4, d_v=5, batch=(2,)):
     return gamma_q, gamma_k, rng.normal(size=(*batch, N_k, d_v))
 
 
-def readme_example():
-    """Return the first Python block of the README."""
+def readme_example(number=0):
+    """Return a Python block of the README: 0 is the one for NumPy, 1 the one for PyTorch."""
     readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-    return re.search(r"^```python\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL).group(1)
+    return re.findall(r"^```python\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL)[number]
 
 
 def draw_problem(seed=0, *, N=6, N_k=None, K=4, d_r=3, d_v=5, batch=(2,), heads=None):

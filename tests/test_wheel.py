@@ -72,7 +72,11 @@ def environment(tmp_path):
 def test_wheel_holds_the_package_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0] for name in names} == {"gma_ref", wheel.name.partition("-py3")[0] + ".dist-info"}
-    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "gma_ref").rglob("*.py")}
+    sources = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "gma_ref").rglob("*.*")
+        if path.suffix in (".py", ".c", ".h")
+    }
     assert sources | {"gma_ref/py.typed"} <= set(names)
     measured = {path.name for path in (ROOT / "book" / "speed" / "measurements").glob("*.json")}
     assert {f"gma_ref/timing/measurements/{name}" for name in measured} == {

@@ -186,7 +186,7 @@ def gaussian_mixture_attention(
     key_mask: Bool[Tensor, "... N_k"] | None = None,
     state: Memory | None = None,
     return_state: bool = False,
-    implementation: Literal["auto", "naive", "blocked", "triton"] = "auto",
+    implementation: Literal["auto", "naive", "blocked", "native", "triton"] = "auto",
 ) -> Float[Tensor, "... N_q d_v"] | tuple[Float[Tensor, "... N_q d_v"], Memory]:
     r"""Gaussian Mixture Attention: Eq. (7), or causally Eq. (8b).
 
@@ -215,9 +215,10 @@ def gaussian_mixture_attention(
         What has been written before: causally by the tokens before the first, else by other keys. It is not changed.
     return_state : bool
         Return also the memory after all keys, to continue from.
-    implementation : {"auto", "naive", "blocked"}
+    implementation : {"auto", "naive", "blocked", "native"}
         ``"naive"`` is the equations as written, with tensors of N·K·d_r and causally N·K·d_v numbers, and derivatives
-        of any order. ``"blocked"`` keeps nothing of size N·K. ``"auto"`` chooses by shapes and device.
+        of any order. ``"blocked"`` keeps nothing of size N·K; ``"native"`` is that in C, for float32 on the CPU, once
+        compiled by `gma_ref.pytorch.native.build`. ``"auto"`` chooses among what is there.
 
     Returns
     -------
@@ -245,6 +246,5 @@ def gaussian_mixture_attention(
     output = output.to(v.dtype)
     if not return_state:
         return output
-    V_tilde, Z = memory
-    batch = output.shape[:-2]
+    (V_tilde, Z), batch = memory, output.shape[:-2]
     return output, Memory(V_tilde.expand(*batch, *V_tilde.shape[-2:]), Z.expand(*batch, *Z.shape[-1:]))

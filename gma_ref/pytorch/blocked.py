@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import torch
 
 from . import blocked_backward, blocked_forward
-from .grouping import Grouping, broadcast, leading_axes
+from .checks import broadcast
+from .derivatives import none_wanted
+from .grouping import Grouping, leading_axes
+from .numerics import compute_dtype
 
 SECOND_DERIVATIVE = (
-    "implementation='blocked' has first derivatives only, since its backward pass is written by hand; "
+    "implementation='blocked' or 'native' has first derivatives only, since the backward pass is written by hand; "
     "for second derivatives use implementation='naive'"
 )
-REVERSE_ONLY = "implementation='blocked' has no forward-mode derivative (jvp); use implementation='naive'"
+REVERSE_ONLY = "implementation='blocked' or 'native' has no forward-mode derivative (jvp); use implementation='naive'"
 
 
-def blocked_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask=None, state=None):
+def blocked_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask=None, state=None, program="eager"):
     """Return the output and the memory after the last key; see `gaussian_mixture_attention`.
 
     Parameters
@@ -25,6 +30,9 @@ def blocked_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask
     eps : float
     key_mask : tensor of bool, (..., N_k), or None
     state : (V_tilde, Z), (..., K, d_v) and (..., K), or None
+    program : {"eager", "native", "auto"}
+        PyTorch's own operations, the program in C, or that where it is built and serves. Where it meets a mixture whose
+        scores need float64, or in the backward pass something that is not finite, eager mode goes on.
 
     Returns
     -------
@@ -36,18 +44,22 @@ def blocked_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask
     V_tilde, Z = (None, None) if state is None else state
     tokens = {"q": (q, 2), "k": (k, 2), "v": (v, 2), "mask": (key_mask, 1), "V_tilde": (V_tilde, 2), "Z": (Z, 1)}
     mixture = (mu, 2), (variance, 2), (log_prior, 1)
-    mixture_axes = broadcast(*leading_axes(*mixture))
-    grouping = Grouping(broadcast(mixture_axes, *leading_axes(*tokens.values())), mixture_axes)
+    mixture_axes = reduce(broadcast, leading_axes(*mixture))
+    grouping = Grouping(reduce(broadcast, leading_axes(*tokens.values()), mixture_axes), mixture_axes)
     q, k, v, key_mask, V_tilde, Z = (grouping.gather(*pair) for pair in tokens.values())
     mixture = (grouping.gather_mixture(*pair) for pair in mixture)
-    run = Blocked if torch.compiler.is_compiling() else BlockedInEagerMode
-    results = run.apply(q, k, v, *mixture, key_mask, V_tilde, Z, causal, eps)
+    arguments = q, k, v, *mixture, key_mask, V_tilde, Z
+    if none_wanted(*arguments):  # as below, sooner
+        results = blocked_op(*arguments, causal, eps, program)
+    else:
+        run = Blocked if torch.compiler.is_compiling() else BlockedInEagerMode
+        results = run.apply(*arguments, causal, eps, program)
     return tuple(grouping.scatter(result) for result in results[:3])
 
 
 ARGUMENTS = (
     "Tensor q, Tensor k, Tensor v, Tensor mu, Tensor variance, Tensor log_prior, "
-    "Tensor? key_mask, Tensor? V_tilde, Tensor? Z, bool causal, float eps"
+    "Tensor? key_mask, Tensor? V_tilde, Tensor? Z, bool causal, float eps, str program"
 )
 RESULTS = "Tensor output, Tensor V_tilde_out, Tensor Z_out, Tensor reach, Tensor starts"
 UPSTREAM = "Tensor upstream, Tensor? V_tilde_bar, Tensor? Z_bar"
@@ -69,8 +81,8 @@ blocked_backward_op = torch.library.custom_op(
 
 
 @blocked_op.register_fake
-def _(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps):
-    dtype = blocked_forward.compute_dtype(q, k, v, mu, variance, log_prior)
+def _(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps, program):
+    dtype = compute_dtype(q, k, v, mu, variance, log_prior)
     return blocked_forward.empty_results(q, v, mu.shape[-2], (V_tilde, Z), dtype, causal)
 
 
@@ -108,14 +120,14 @@ class Blocked(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps):
+    def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps, program):
         """Run the operation; a compiler, where no gradient is asked for, counts the arguments to know of no context."""
-        return blocked_op(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps)
+        return blocked_op(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps, program)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
         """Keep what the backward pass starts from: the arguments, the results, and a memory per block."""
-        *tensors, ctx.causal, ctx.eps = inputs
+        *tensors, ctx.causal, ctx.eps, ctx.program = inputs
         ctx.save_for_backward(*tensors, *output)
         ctx.mark_non_differentiable(*output[3:])
         ctx.set_materialize_grads(False)
@@ -128,9 +140,10 @@ class Blocked(torch.autograd.Function):
         if upstream is None:
             upstream = torch.zeros_like(results[0])
         run = blocked_backward_op if torch.compiler.is_compiling() else BlockedBackward.apply
-        *gradients, V_tilde, Z = run(*tensors, ctx.causal, ctx.eps, *results, upstream, V_tilde_bar, Z_bar)
+        options = ctx.causal, ctx.eps, ctx.program
+        *gradients, V_tilde, Z = run(*tensors, *options, *results, upstream, V_tilde_bar, Z_bar)
         state = (None, None) if tensors[7] is None else (V_tilde, Z)
-        return *gradients, None, *state, None, None
+        return *gradients, None, *state, None, None, None
 
 
 class BlockedBackward(torch.autograd.Function):

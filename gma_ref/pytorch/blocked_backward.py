@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import torch
 
+from . import native
 from .blocked_forward import (
     affinity_within,
     chunks,
-    compute_dtype,
     flat,
     join_memory,
     needs_care,
@@ -22,6 +22,7 @@ from .blocked_forward import (
     with_ones,
 )
 from .blocked_pieces import Room, pieces, tiles
+from .numerics import compute_dtype
 from .quadratic import Form, choose_form, full_precision, responsibilities
 
 
@@ -55,7 +56,7 @@ def empty_gradients(q, k, v, mu, variance, log_prior, V_tilde, Z):
 
 
 def backward(
-    q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps,
+    q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps, program,
     output, V_tilde_out, Z_out, reach, starts, upstream, V_tilde_bar, Z_bar,
 ):  # fmt: skip
     """Return the gradients of q, k, v, mu, variance, log_prior and of the state, from those of the results."""
@@ -68,7 +69,11 @@ def backward(
     with full_precision(q.device):
         form = choose_form(mu, variance, log_prior, dtype)
         spoilt = mu.new_zeros(G, dtype=dtype)
-        for g, s in tiles(G, S, max(N, k.shape[2]), K, q.device):
+        done = native.serves(program, form, q, k, v, V_tilde, Z, upstream, V_tilde_bar, Z_bar) and native.backward(
+            form, q, k, v, key_mask, causal, V_tilde_out, Z_out, output, reach, starts,
+            upstream, V_tilde_bar, Z_bar, gradients,
+        )  # fmt: skip
+        for g, s in () if done else tiles(G, S, max(N, k.shape[2]), K, q.device):
             memory_bar = join_memory(V_tilde_bar, Z_bar, V_tilde_out, g, s)
             kept = starts[g, s] if causal else join_memory(V_tilde_out, Z_out, V_tilde_out, g, s).to(dtype)
             tile = Tile(

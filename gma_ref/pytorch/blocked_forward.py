@@ -6,13 +6,10 @@ import math
 
 import torch
 
+from . import native
 from .blocked_pieces import Room, num_pieces, pieces, tiles
+from .numerics import compute_dtype
 from .quadratic import choose_form, full_precision, responsibilities
-
-
-def compute_dtype(*tensors):
-    """Return the dtype of scores and sums: float32, or float64 where a tensor has it."""
-    return torch.float64 if any(t.dtype == torch.float64 for t in tensors) else torch.float32
 
 
 def memory_dtype(dtype, V_tilde, Z):
@@ -31,11 +28,12 @@ def empty_results(q, v, num_components, state, dtype, causal):
     return output, V_tilde, Z, reach, starts
 
 
-def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps):
+def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps, program):
     """Return the output, the memory after the last key, 1/D of each query and the memories that the backward needs.
 
     Queries and keys are (G, S, N, d_r), values (G, S, N_k, d_v), the mixture is (G, K, ·), the mask (G, S, N_k) or
-    None, the state (G, S, K, d_v) and (G, S, K) or None.
+    None, the state (G, S, K, d_v) and (G, S, K) or None. `program` is "eager", or "native" for the program in C, or
+    "auto" for that where it is built and serves.
     """
     dtype = compute_dtype(q, k, v, mu, variance, log_prior)
     (G, S, N, _), K = q.shape, mu.shape[-2]
@@ -44,6 +42,10 @@ def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps)
     run = forward_causal if causal else forward_bidirectional
     with full_precision(q.device):
         form = choose_form(mu, variance, log_prior, dtype)
+        if native.serves(program, form, q, k, v, V_tilde, Z):
+            results = output, V_tilde_out, Z_out, reach, starts
+            native.forward(form, q, k, v, key_mask, V_tilde, Z, causal, eps, *results)
+            return results
         for g, s in tiles(G, S, max(N, k.shape[2]), K, q.device):
             memory = join_memory(V_tilde, Z, V_tilde_out, g, s)
             mask = None if key_mask is None else key_mask[g, s]

@@ -3,17 +3,20 @@
 ``@accepts(...)`` names the trailing axes of each tensor argument (``q="N_q d_r"``), as in the reference: axes of one
 name must have one size, leading axes must broadcast. It looks at types, shapes, dtypes and devices, and never at
 values, since then the host would wait for the device. Every refusal is one sentence: which argument, what came, what
-was expected.
+was expected. What has passed once, with the same shapes, dtypes and devices, passes again without being looked through.
 """
 
 import functools
 import inspect
+import operator
 
 import torch
 
 from ..reference.checks import as_flag, as_size
 
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+ORDINARY = (torch.Tensor, torch.nn.Parameter)
+REMEMBERED = 1000  # signatures of a function that have passed
 
 
 def accepts(result_dtype_of=None, promote=True, **specs):
@@ -35,25 +38,31 @@ def accepts(result_dtype_of=None, promote=True, **specs):
 
     def decorate(function):
         signature = inspect.signature(function)
-        parameters = tuple(signature.parameters)
+        names = set(signature.parameters)
         positional = tuple(p.name for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY)
         defaults = {p.name: p.default for p in signature.parameters.values() if p.default is not p.empty}
+        sizes = [name for name in ("eps", "eps_sigma") if name in names]
+        flags = [name for name in ("causal", "return_state") if name in names]
+        kinds = {
+            name: (None, None) if isinstance(spec, str) else (spec, operator.attrgetter(*spec.AXES))
+            for name, spec in specs.items()
+        }
+        passed = {}  # signature -> common dtype and device
 
         def bind(args, kwargs):
             """Return all arguments by name; by hand, since a compiler cannot follow ``Signature.bind``."""
             given = dict(zip(positional, args, strict=False))
-            clear = len(args) <= len(positional) and not any(name in given for name in kwargs)
+            clear = len(args) <= len(positional) and len({**given, **kwargs}) == len(given) + len(kwargs)
             given = {**defaults, **given, **kwargs}
-            if not clear or len(given) != len(parameters) or any(name not in given for name in parameters):
+            if not clear or given.keys() != names:
                 try:
                     signature.bind(*args, **kwargs)
                 except TypeError as error:
                     raise TypeError(f"{function.__name__}: {error}") from None
             return given
 
-        @functools.wraps(function)
-        def checked(*args, **kwargs):
-            given = bind(args, kwargs)
+        def look_through(given):
+            """Refuse what does not fit, and return the common dtype and the device."""
             tensors = Tensors()
             for name, spec in specs.items():
                 value = given[name]
@@ -65,20 +74,27 @@ def accepts(result_dtype_of=None, promote=True, **specs):
                     tensors.check(name, value, spec)
                 else:
                     tensors.check_container(name, value, spec)
-            for name in ("eps", "eps_sigma"):
-                if name in given:
-                    given[name] = as_size(name, given[name])
-            for name in ("causal", "return_state"):
-                if name in given:
-                    given[name] = as_flag(name, given[name])
             if "causal" in given:
-                check_causal(given["causal"], tensors.sizes)
+                check_causal(as_flag("causal", given["causal"]), tensors.sizes)
+            return tensors.dtype, tensors.device
+
+        @functools.wraps(function)
+        def checked(*args, **kwargs):
+            given = bind(args, kwargs)
+            key = signature_of(given, kinds)
+            dtype, device = (key and passed.get(key)) or look_through(given)
+            if key and len(passed) < REMEMBERED:
+                passed[key] = dtype, device
+            for name in sizes:
+                given[name] = as_size(name, given[name])
+            for name in flags:
+                given[name] = as_flag(name, given[name])
             wanted = given[result_dtype_of].dtype if result_dtype_of else None
             if promote:
                 for name in specs:
                     if name != "key_mask" and given[name] is not None:
-                        given[name] = given[name].to(tensors.dtype)
-            result = without_autocast(tensors.device, function, given)
+                        given[name] = given[name].to(dtype)
+            result = without_autocast(device, function, given)
             return result.to(wanted) if result_dtype_of else result
 
         return checked
@@ -92,6 +108,30 @@ def without_autocast(device, function, given):
         return function(**given)
     with torch.autocast(device.type, enabled=False):
         return function(**given)
+
+
+def signature_of(given, kinds):
+    """Return all that the checks look at, to recognise it, or None where something is of an unusual kind."""
+    causal = given.get("causal", False)
+    if torch.compiler.is_compiling() or type(causal) is not bool:
+        return None
+    tensors, key = [], [causal]
+    for name, (kind, parts) in kinds.items():
+        value = given[name]
+        if kind is None or value is None:
+            tensors.append(value)
+        elif type(value) is kind:
+            tensors += parts(value)
+        else:
+            return None
+    for tensor in tensors:
+        if tensor is None:
+            key.append(None)
+        elif type(tensor) in ORDINARY and not tensor.is_nested:
+            key += (tensor.shape, tensor.dtype, tensor.device, tensor.layout)
+        else:
+            return None
+    return tuple(key)
 
 
 class Tensors:
@@ -113,15 +153,15 @@ class Tensors:
         self.check_device(name, value)
         self.dtype = torch.promote_types(self.dtype, value.dtype)
         names, shape = axes.split(), tuple(value.shape)
-        expected = f"(..., {', '.join(names)})"
         split = len(shape) - len(names)
         if split < 0:
-            raise ValueError(f"{name} must have shape {expected}, got shape {shape}")
+            raise ValueError(f"{name} must have shape (..., {', '.join(names)}), got shape {shape}")
         for axis, size in zip(names, shape[split:], strict=True):
             known, where = self.sizes.setdefault(axis, (size, name))
             if size != known:
                 raise ValueError(
-                    f"{name} must have shape {expected} with {axis} = {known} as in {where}, got shape {shape}"
+                    f"{name} must have shape (..., {', '.join(names)}) with {axis} = {known} as in {where}, "
+                    f"got shape {shape}"
                 )
         leading = broadcast(self.leading, shape[:split])
         if leading is None:

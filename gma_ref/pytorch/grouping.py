@@ -41,11 +41,4 @@ class Grouping:
 
 def leading_axes(*tensors_and_trailing):
     """Return the leading axes of each (tensor, number of trailing axes) pair; None is left out."""
-    return [t.shape[: t.ndim - trailing] for t, trailing in tensors_and_trailing if t is not None]
-
-
-def broadcast(*shapes):
-    """Return the broadcast of shapes that fit; `torch.broadcast_shapes` takes a tenth of a millisecond."""
-    length = max(map(len, shapes))
-    padded = [(1,) * (length - len(shape)) + tuple(shape) for shape in shapes]
-    return tuple(next((size for size in sizes if size != 1), 1) for sizes in zip(*padded, strict=True))
+    return [tuple(t.shape[: t.ndim - trailing]) for t, trailing in tensors_and_trailing if t is not None]

@@ -101,7 +101,7 @@ class GaussianMixture:
 
     def to(self, *args, **kwargs):
         """Return the mixture with each tensor converted by `torch.Tensor.to`: to a device, a dtype, or both."""
-        return _unflatten([getattr(self, field).to(*args, **kwargs) for field in self.AXES])
+        return unflatten([getattr(self, field).to(*args, **kwargs) for field in self.AXES])
 
     def __repr__(self):
         shape, dtype, device = tuple(self.mu.shape), self.mu.dtype, self.mu.device
@@ -112,15 +112,16 @@ def _flatten(mixture):
     return [getattr(mixture, field) for field in GaussianMixture.AXES], None
 
 
-def _unflatten(leaves, _=None):
-    # unchecked: what PyTorch puts in the place of the tensors may be anything, such as axes to map over
+def unflatten(leaves, _=None):
+    """Return a mixture of the three tensors, unchecked."""
+    # what PyTorch puts in the place of the tensors may be anything, such as axes to map over
     mixture = object.__new__(GaussianMixture)
     for field, leaf in zip(GaussianMixture.AXES, leaves, strict=True):
         object.__setattr__(mixture, field, leaf)
     return mixture
 
 
-pytree.register_pytree_node(GaussianMixture, _flatten, _unflatten, serialized_type_name="gma_ref.GaussianMixture")
+pytree.register_pytree_node(GaussianMixture, _flatten, unflatten, serialized_type_name="gma_ref.GaussianMixture")
 
 
 @accepts(x="N d_r", mixture=GaussianMixture)

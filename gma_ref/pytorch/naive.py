@@ -5,9 +5,9 @@ from inspect import unwrap
 import torch
 
 from . import memory
-from .mixture import GaussianMixture, log_density
+from .mixture import log_density, unflatten
 from .nonfinite import finite_rows, give_back, rest_of_tokens, split
-from .numerics import keep
+from .numerics import compute_dtype, keep
 from .state import Memory
 
 # without their checks, which the arguments have passed: of a short sequence these would take most of the time
@@ -27,7 +27,7 @@ def naive_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask, 
     """
     dtype = compute_dtype(q, k, v, mu, variance, log_prior)
     q, k, v = (tensor.to(dtype) for tensor in (q, k, v))
-    mixture = GaussianMixture(mu, variance, log_prior).to(dtype)
+    mixture = as_mixture(mu, variance, log_prior, dtype)
     start = state_to_continue(state, k, v, mixture)
     sums = start.Z.dtype
 
@@ -40,21 +40,23 @@ def naive_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask, 
     v, rest_v = split(keep(key_mask, v.to(sums)))
     (V_tilde, rest_V_tilde), (Z, rest_Z) = split(start.V_tilde), split(start.Z)
 
+    # what keys and state that are not finite make of a denominator: 0, or not finite either
+    spoilt = torch.where(lost, torch.nan, rest_Z.new_zeros(()))
+    spoilt = (spoilt.cumsum(-1) if causal else spoilt.sum(-1, keepdim=True)) + rest_Z.sum(-1, keepdim=True)
+
     written = write_memory(gamma_k, v)
     after = Memory(V_tilde + written.V_tilde, Z + written.Z)
     if causal:
         prefixes = prefix_memory(gamma_k, v)
         prefixes = Memory(V_tilde[..., None, :, :] + prefixes.V_tilde, Z[..., None, :] + prefixes.Z)
         output = read_memory(gamma_q[..., None, :], prefixes, eps)[..., 0, :]
-        reached = (gamma_q * prefixes.Z).sum(dim=-1) + eps != 0
+        reached = (gamma_q * prefixes.Z).sum(dim=-1) + eps + spoilt != 0
     else:
         output = read_memory(gamma_q, after, eps)
-        reached = (gamma_q @ after.Z[..., None])[..., 0] + eps != 0
+        reached = (gamma_q @ after.Z[..., None])[..., 0] + eps + spoilt != 0
 
     # what is not finite goes to the outputs that see it, and to the memory
-    seen = (
-        rest_of_tokens(rest_v, lost, causal) + rest_V_tilde.sum(dim=-2, keepdim=True) + rest_Z.sum(-1)[..., None, None]
-    )
+    seen = rest_of_tokens(rest_v, lost, causal) + rest_V_tilde.sum(dim=-2, keepdim=True) + spoilt[..., None]
     output = give_back(output, keep(asks, keep(reached, seen), torch.nan))
     V_tilde = give_back(after.V_tilde, rest_V_tilde + rest_of_tokens(rest_v, lost, causal=False))
     Z = give_back(after.Z, torch.where(lost.any(dim=-1, keepdim=True), torch.nan, rest_Z))
@@ -66,12 +68,9 @@ def responsibilities(x, mixture):
     return torch.softmax(mixture.log_prior[..., None, :] + log_density(x, mixture), dim=-1)
 
 
-def compute_dtype(*tensors):
-    """Return the dtype that scores are taken in: what all tensors have in common, and float32 at least."""
-    dtype = torch.float32
-    for tensor in tensors:
-        dtype = torch.promote_types(dtype, tensor.dtype)
-    return dtype
+def as_mixture(mu, variance, log_prior, dtype):
+    """Return a mixture of tensors that have been checked."""
+    return unflatten([tensor.to(dtype) for tensor in (mu, variance, log_prior)])
 
 
 def state_to_continue(state, k, v, mixture):

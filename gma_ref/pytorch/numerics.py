@@ -1,4 +1,4 @@
-"""Rows that a mask leaves out, and quotients of nothing."""
+"""Rows that a mask leaves out, quotients of nothing, and the dtype to compute in."""
 
 import torch
 
@@ -13,3 +13,8 @@ def ratio(numerator, denominator):
     reached = denominator != 0
     quotient = numerator / torch.where(reached, denominator, 1)
     return torch.where(reached, quotient, 0)
+
+
+def compute_dtype(*tensors):
+    """Return the dtype of scores and sums: float32, or float64 where a tensor has it."""
+    return torch.float64 if any(t.dtype == torch.float64 for t in tensors) else torch.float32

@@ -44,9 +44,9 @@ def choose_form(mu, variance, log_prior, dtype):
     arguments = mu, variance, log_prior
     if mu.device.type != "cpu" or mu.numel() == 0:
         return Expanded.of(*arguments, dtype)
-    equal = bool((variance == variance[..., :1, :]).all())
+    equal = bool((variance.amin(-2) == variance.amax(-2)).all())
     for centred in (False, True):
-        size = spread(mu, variance, centred)
+        size = spread(mu, variance, centred, dtype)
         if size <= LARGEST_SPREAD[dtype]:
             return Expanded.of(*arguments, dtype, centred, equal)
     if dtype == torch.float32 and size <= LARGEST_SPREAD_OF_FLOAT32_IN_FLOAT64:
@@ -54,11 +54,12 @@ def choose_form(mu, variance, log_prior, dtype):
     return Differences.of(*arguments, torch.float64)
 
 
-def spread(mu, variance, centred):
+def spread(mu, variance, centred, dtype=torch.float64):
     r"""Return :math:`\max_k \sum_m (\mu_{k,m} - c_m)^2 / \sigma^2_{k,m}`, how far a mean lies from the centre."""
-    mu, variance = mu.double(), variance.double()
+    # where a centre is subtracted, in float64, since the difference may cancel
+    mu, variance = (tensor.to(torch.float64 if centred else dtype) for tensor in (mu, variance))
     mu = mu - mu.mean(-2, keepdim=True) if centred else mu
-    return float((mu**2 / variance).sum(-1).max())
+    return float((mu * mu / variance).sum(-1).max())
 
 
 @dataclass

@@ -10,6 +10,7 @@ import torch
 from gma_ref._provenance import provenance, usable_processors
 
 from .bench import Bench, Settings, all_methods
+from .compiled import own_program
 from .load import BusyError, Watch, require_quiet, watch_for
 from .record import write
 from .report import target_line, times_table
@@ -44,8 +45,9 @@ def _run(given, settings):
         require_quiet(before, "before the first measurement")
     noted = before.others()
     watch = Watch()
-    bench = Bench(settings, all_methods(), progress=sys.stderr.isatty())
-    record = measure(bench, given.only)
+    with own_program():
+        bench = Bench(settings, all_methods(), progress=sys.stderr.isatty())
+        record = measure(bench, given.only)
     if given.refuse_busy:
         require_quiet(watch, "during the measurements")
     record["load"] = {"before": noted, "during": watch.others(), "busy": watch.is_busy()}
@@ -79,7 +81,7 @@ def measure(bench, parts=PARTS):
         sweep_times(bench, QUICK_LENGTHS if settings.quick else LENGTHS, swept)
     if "memory" in parts:
         if settings.quick:
-            swept = [name for name in ("gma", "gma_cumulative", "sdpa") if name in bench.methods]
+            swept = [name for name in ("gma", "gma_native", "gma_cumulative", "sdpa") if name in bench.methods]
         sweep_memory(bench, (2_048,) if settings.quick else (1_024, 4_096, 16_384, 65_536), swept)
     return {
         "format": "gma_ref.timing 1",

@@ -1,6 +1,5 @@
 """The comparison itself: prepare, check, time in turns, measure memory, and keep everything for the record."""
 
-import functools
 import time
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -9,6 +8,7 @@ import psutil
 import torch
 
 from .clock import interleave, ratio
+from .compiled import compiled
 from .correctness import WrongResultError, check_call, check_gradients, slow_rows
 from .decoding import STEPS
 from .inputs import Inputs, Problem
@@ -75,10 +75,9 @@ class Settings:
         return Problem(max(2, tokens // self.shrink), heads=heads or self.heads, **chosen)
 
 
-@functools.cache
 def all_methods():
     """Return everything that can be timed, by name."""
-    return {method.name: method for method in (*FUNCTIONS, *layers(), *peers(), *STEPS)}
+    return {method.name: method for method in (*FUNCTIONS, *compiled(), *layers(), *peers(), *STEPS)}
 
 
 class Bench:
@@ -132,8 +131,7 @@ class Bench:
         """Return the callable of a case, checked; how long its first call took; and the variant that was chosen."""
         method = self.methods[case.method]
         problem = self.settings.problem(case.tokens, heads)
-        if method.missing:
-            raise UnavailableError(f"{method.title} is missing: {method.missing}")
+        self._require(method, problem)
         needed, free = self._needed(method, problem, case), self._free()
         if needed > 0.7 * free:
             raise UnavailableError(f"it takes about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
@@ -182,10 +180,8 @@ class Bench:
 
     def peak(self, case, heads=None):
         """Measure the peak memory of a case, and keep it."""
-        problem = self.settings.problem(case.tokens, heads)
-        method = self.methods[case.method]
-        if method.missing:
-            raise UnavailableError(f"{method.title} is missing: {method.missing}")
+        method, problem = self.methods[case.method], self.settings.problem(case.tokens, heads)
+        self._require(method, problem)
         if self._needed(method, problem, case) > 0.7 * self._free():
             raise UnavailableError("there is not enough memory free")
         arguments = case.method, problem, case.causal, case.training, self.settings.threads
@@ -216,6 +212,12 @@ class Bench:
         """Return the entry of a case, with the length that was measured."""
         problem = self.settings.problem(case.tokens, heads)
         return case._asdict() | {"tokens": problem.tokens, "heads": problem.heads}
+
+    def _require(self, method, problem):
+        """Refuse a method that is missing, or that does not take a problem."""
+        reason = f"is missing: {method.missing}" if method.missing else method.refuses(problem)
+        if reason:
+            raise UnavailableError(f"{method.title} {reason}")
 
     def _needed(self, method, problem, case):
         """Return the bytes that a case takes, about: its inputs, the slow form's copies of them, and its own."""

@@ -49,7 +49,7 @@ STEPS = [
     Method(
         "gma_step",
         "GMA step",
-        "one token: its responsibilities, write into a new state, read; without projections",
+        'one token: its responsibilities, write into a new state, read, as "auto" chooses; without projections',
         _gma_step,
         lambda problem, causal, training: 4 * problem.bytes_of_q,
         causal=(True,),

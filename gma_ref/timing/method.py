@@ -61,6 +61,8 @@ class Method:
         ``rows(N)``: positions at which it is checked on long inputs.
     missing : str or None
         Why it cannot be measured here.
+    refuses : callable
+        ``refuses(problem)``: why it does not take a problem, or None.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Method:
     trains: bool = True
     rows: Callable = field(default=lambda tokens: sorted({0, 1, tokens // 3, tokens // 2, tokens - 2, tokens - 1}))
     missing: str | None = None
+    refuses: Callable = field(default=lambda problem: None)
 
 
 def calls(prepared, training):

@@ -15,7 +15,7 @@ from .linear import elu_features, favor_features, linear_attention, orthogonal_d
 from .method import Method, Prepared
 from .softmax import fastest_softmax
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "ROUTED", "gaussian_mixture"]
 
 FLOOR_BLOCK = 512  # tokens
 
@@ -54,7 +54,7 @@ def _softmax(inputs, causal, training):
     )
 
 
-def _gma(inputs, causal, training, attend):
+def gaussian_mixture(inputs, causal, training, attend):
     """Take the gradients of q, k, v and of the mixture's three tensors."""
     leaves = {name: getattr(inputs, name) for name in ("q", "k", "v", "mu", "variance", "log_prior")}
     for leaf in leaves.values():
@@ -161,21 +161,21 @@ def _prefixes(problem, causal, training):
     return (5 if training else 3) * (problem.components + 1) * problem.bytes_of_q
 
 
-_blocked = functools.partial(pytorch.gaussian_mixture_attention, implementation="auto")
+_blocked = functools.partial(pytorch.gaussian_mixture_attention, implementation="blocked")
 _naive = functools.partial(pytorch.gaussian_mixture_attention, implementation="naive")
-_ROUTED = "responsibilities of queries and keys, write and read; gradients of q, k, v and of the mixture"
+ROUTED = "responsibilities of queries and keys, write and read; gradients of q, k, v and of the mixture"
 
 FUNCTIONS = [
     Method(
         "floor", "floor", "six bare products a head, in cache", _floor, _per_token(1, 1), causal=(False,), trains=False
     ),
-    Method("gma", "GMA", _ROUTED, functools.partial(_gma, attend=_blocked), _per_token(3, 8)),
-    Method("gma_naive", "GMA naive", _ROUTED, functools.partial(_gma, attend=_naive), _prefixes),
+    Method("gma", "GMA blocked", ROUTED, functools.partial(gaussian_mixture, attend=_blocked), _per_token(3, 8)),
+    Method("gma_naive", "GMA naive", ROUTED, functools.partial(gaussian_mixture, attend=_naive), _prefixes),
     Method(
         "gma_cumulative",
         "GMA cumulative",
-        _ROUTED + "; every prefix memory is made",
-        functools.partial(_gma, attend=cumulative_sums),
+        ROUTED + "; every prefix memory is made",
+        functools.partial(gaussian_mixture, attend=cumulative_sums),
         _prefixes,
         causal=(True,),
     ),

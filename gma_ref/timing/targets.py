@@ -57,47 +57,54 @@ def target(title, at, sense=None, bound=None):
     return register
 
 
+def gma(bench):
+    """Return the faster of the two forms of GMA that "auto" chooses from: in C where that is there, else blocked."""
+    native = bench.methods.get("gma_native")
+    refused = native is None or native.missing or native.refuses(bench.settings.problem(1))
+    return "gma" if refused else "gma_native"
+
+
 @target("bidirectional forward / the floor", "N = 16,384", "<=", 1.5)
 def bidirectional_over_floor(bench):
     """Compare the bidirectional form with its bare products."""
-    return bench.ratio(Case("gma", 16_384, causal=False), Case("floor", 16_384, causal=False))
+    return bench.ratio(Case(gma(bench), 16_384, causal=False), Case("floor", 16_384, causal=False))
 
 
 @target("causal forward / the floor", "N = 16,384", "<=", 2.2)
 def causal_over_floor(bench):
     """Compare the causal form with the bare products of the bidirectional one."""
-    return bench.ratio(Case("gma", 16_384), Case("floor", 16_384, causal=False))
+    return bench.ratio(Case(gma(bench), 16_384), Case("floor", 16_384, causal=False))
 
 
 @target("causal forward, SDPA / GMA", "N = 4,096", ">=", 5)
 def softmax_over_gma_at_4096(bench):
     """Compare with dot-product attention, causally."""
-    return bench.ratio(Case("sdpa", 4_096), Case("gma", 4_096))
+    return bench.ratio(Case("sdpa", 4_096), Case(gma(bench), 4_096))
 
 
 @target("causal forward, SDPA / GMA", "N = 16,384", ">=", 18)
 def softmax_over_gma_at_16384(bench):
     """Compare with dot-product attention on a sequence four times as long."""
-    return bench.ratio(Case("sdpa", 16_384), Case("gma", 16_384))
+    return bench.ratio(Case("sdpa", 16_384), Case(gma(bench), 16_384))
 
 
 @target("causal forward and backward, SDPA / GMA", "N = 4,096", ">=", 6)
 def softmax_over_gma_in_training(bench):
     """Compare with dot-product attention in training."""
-    return bench.ratio(Case("sdpa", 4_096, training=True), Case("gma", 4_096, training=True))
+    return bench.ratio(Case("sdpa", 4_096, training=True), Case(gma(bench), 4_096, training=True))
 
 
 @target("causal forward, cumulative sums / GMA", "N = 8,192", ">=", 40)
 def cumulative_sums_over_gma(bench):
     """Compare with making every prefix memory."""
-    return bench.ratio(Case("gma_cumulative", 8_192), Case("gma", 8_192))
+    return bench.ratio(Case("gma_cumulative", 8_192), Case(gma(bench), 8_192))
 
 
 @target("forward and backward / forward, the larger of both forms", "N = 16,384", "<=", 3.5)
 def training_over_forward(bench):
     """Compare training with the forward pass: bidirectional or causal, whichever costs more."""
     forms = {
-        form: bench.ratio(Case("gma", 16_384, causal, training=True), Case("gma", 16_384, causal))
+        form: bench.ratio(Case(gma(bench), 16_384, causal, training=True), Case(gma(bench), 16_384, causal))
         for form, causal in (("bidirectional", False), ("causal", True))
     }
     note = ", ".join(f"{form} {median:.2f}" for form, (median, *_) in forms.items())
@@ -109,7 +116,7 @@ def crossover(bench):
     """Return the shortest length from which on GMA trains at least as fast, among powers of two."""
     lengths = (256, 512, 1_024, 2_048, 4_096)
     ratios = {
-        N: bench.ratio(Case("sdpa", N, training=True), Case("gma", N, training=True))[0] for N in reversed(lengths)
+        N: bench.ratio(Case("sdpa", N, training=True), Case(gma(bench), N, training=True))[0] for N in reversed(lengths)
     }
     note = "SDPA / GMA: " + ", ".join(f"{ratios[N]:.2f} at {N:,}" for N in lengths)
     return first_faster(ratios), note
@@ -130,7 +137,7 @@ def memory_over_q(bench):
     """Measure what a training step needs for itself: bidirectional or causal, whichever needs more."""
     q = bench.settings.problem(65_536).bytes_of_q
     forms = {
-        form: bench.peak(Case("gma", 65_536, causal, training=True)).over / q
+        form: bench.peak(Case(gma(bench), 65_536, causal, training=True)).over / q
         for form, causal in (("bidirectional", False), ("causal", True))
     }
     return max(forms.values()), ", ".join(f"{form} {value:.2f}" for form, value in forms.items())
@@ -139,13 +146,13 @@ def memory_over_q(bench):
 @target("causal forward, H = 1, time / time at 100,000", "N = 1,000,000", "<=", 11)
 def million_over_hundred_thousand(bench):
     """See whether a million tokens take ten times as long as a hundred thousand."""
-    return bench.ratio(Case("gma", 1_000_000), Case("gma", 100_000), heads=1)
+    return bench.ratio(Case(gma(bench), 1_000_000), Case(gma(bench), 100_000), heads=1)
 
 
 @target("causal forward, H = 1, peak memory beyond inputs and output, in GB", "N = 1,000,000", "<=", 1)
 def memory_of_a_million(bench):
     """Measure what a million tokens need."""
-    return bench.peak(Case("gma", 1_000_000), heads=1).over / 1e9
+    return bench.peak(Case(gma(bench), 1_000_000), heads=1).over / 1e9
 
 
 @target("decoding step, GMA / SDPA with its cache", "position 100")
@@ -182,7 +189,7 @@ def measure_targets(bench, show=None, targets=None):
     list of dict
         As in the record. A row that could not be measured says why in ``note``.
     """
-    judged, rows = is_as_defined(bench.settings), []
+    judged, rows, by = is_as_defined(bench.settings), [], bench.methods[gma(bench)].title
     for one in TARGETS if targets is None else targets:
         row = {"name": one.name, "title": one.title, "at": one.at, "bound": one.bound, "sense": one.sense}
         try:
@@ -194,7 +201,7 @@ def measure_targets(bench, show=None, targets=None):
                 "value": None if value == float("inf") else value,
                 "quartiles": quartiles or None,
                 "verdict": one.verdict(value, judged),
-                "note": note,
+                "note": f"{by}: {note}" if note else by,
             }
         except Exception as error:  # a row that cannot be had must not take the others with it
             row |= {"value": None, "quartiles": None, "verdict": "not measured", "note": bench.reason(error)}

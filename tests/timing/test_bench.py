@@ -5,8 +5,10 @@ import math
 
 import pytest
 
+from gma_ref.pytorch import native
 from gma_ref.timing import PeakMemory, bench, sweep
 from gma_ref.timing.bench import Bench, Case, Settings, UnavailableError, all_methods
+from gma_ref.timing.compiled import compiled, own_program
 from gma_ref.timing.peers import _cannot_import
 from gma_ref.timing.targets import TARGETS, Target, first_faster, is_as_defined, measure_targets
 
@@ -126,8 +128,9 @@ def test_crossover_is_where_it_stays_faster():
 class Told:
     """A bench that gives planted ratios, and remembers what it was asked."""
 
-    def __init__(self):
-        self.asked, self.wrong, self.settings = [], [], Settings()
+    def __init__(self, settings=None):
+        self.asked, self.wrong, self.settings = [], [], settings or Settings()
+        self.methods = {"gma": all_methods()["gma"]}
 
     def ratio(self, numerator, denominator, heads=None):
         self.asked.append((numerator, denominator, heads))
@@ -161,6 +164,41 @@ def test_rows_are_those_of_the_table():
     assert (Case("gma", 16_384, False), Case("floor", 16_384, False), None) in told.asked
     assert (Case("gma", 1_000_000), Case("gma", 100_000), 1) in told.asked
     assert (Case("gma", 65_536, True, True), None) in told.asked
+
+
+def test_targets_are_judged_for_the_program_in_c_where_it_serves_and_say_so():
+    gma, in_c = all_methods()["gma"], dataclasses.replace(all_methods()["gma_native"], missing=None)
+    for methods, settings, title in (
+        ({"gma": gma}, Settings(), "GMA blocked"),
+        ({"gma": gma, "gma_native": dataclasses.replace(in_c, missing="no compiler")}, Settings(), "GMA blocked"),
+        ({"gma": gma, "gma_native": in_c}, Settings(), "GMA native"),
+        ({"gma": gma, "gma_native": in_c}, Settings(dtype="float64"), "GMA blocked"),
+    ):
+        told = Told(settings)
+        told.methods = methods
+        rows = {row["name"]: row["note"] for row in measure_targets(told)}
+        assert all(note.startswith(title) for note in rows.values())
+        used = {case.method for cases in told.asked for case in cases[:2] if isinstance(case, Case)}
+        assert ("gma_native" in used, "gma" in used) == (title == "GMA native", title != "GMA native")
+
+
+def test_program_in_c_is_compiled_for_the_run_alone(monkeypatch, tmp_path):
+    monkeypatch.setenv("GMA_REF_CACHE", str(tmp_path))
+    compiler = native.library.compiler()
+    with own_program():
+        (method,) = compiled()
+        assert (method.missing is None) == (compiler is not None)
+    assert compiled()[0].missing
+    assert not list(tmp_path.iterdir())
+
+
+def test_program_in_c_is_left_out_where_it_cannot_be():
+    bench = Bench(Settings(dtype="float64"), {"gma_native": dataclasses.replace(compiled()[0], missing=None)})
+    with pytest.raises(UnavailableError, match="GMA native takes float32 on the CPU alone"):
+        bench.prepare(Case("gma_native", 10))
+    bench = Bench(Settings(), {"gma_native": dataclasses.replace(compiled()[0], missing="no C compiler")})
+    with pytest.raises(UnavailableError, match="GMA native is missing: no C compiler"):
+        bench.peak(Case("gma_native", 10))
 
 
 def test_row_that_cannot_be_measured_says_why():

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from gma_ref import pytorch
+from gma_ref.pytorch import native
 from gma_ref.timing import linear, slow
 from gma_ref.timing.bench import Bench, Case, Settings, all_methods
+from gma_ref.timing.compiled import compiled, own_program
 from gma_ref.timing.correctness import WrongResultError, check_call, check_gradients, slow_rows
 from gma_ref.timing.inputs import Inputs, Problem
 from gma_ref.timing.method import calls
@@ -38,6 +40,19 @@ def test_gradients_are_those_of_the_slow_form(method, causal):
     entries = check_gradients(method, Problem(150, **SMALL), causal)
     assert len(entries) >= 4
     assert max(entry["error"] for entry in entries) < 1e-4
+
+
+@pytest.mark.skipif(native.library.compiler() is None, reason="no C compiler here")
+def test_program_in_c_gives_what_the_slow_form_gives():
+    with own_program():
+        (method,) = compiled()
+        for causal in (False, True):
+            assert len(check_gradients(method, Problem(150, **SMALL), causal)) >= 4
+            problem = Problem(700, **SMALL)
+            prepared = method.prepare(Inputs(problem), causal, False)
+            output = calls(prepared, training=False)()
+            entry = check_call(method, output, problem, causal, False, *slow_rows(method, prepared, problem))
+            assert entry["error"] < 1e-5
 
 
 def test_slow_forms_are_those_of_the_reference():
