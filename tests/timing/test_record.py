@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from gma_ref._provenance import provenance
-from gma_ref.timing import measurements, read, select, write
+from gma_ref.timing import measurements, read, record_of, select, write
 from gma_ref.timing.schema import SCHEMA
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,12 @@ def record():
         "load": {"before": 0.0, "during": 0.1, "busy": False},
         "methods": [{"name": "gma", "title": "GMA", "includes": "all", "missing": None}],
         "checks": [CASE | {"what": "output", "error": 1e-7, "allowed": 5e-4}],
-        "times": [CASE | {"median": 0.2, "quartiles": [0.15, 0.25], "samples": [0.1, 0.3, 0.2], "calls": 1}],
+        "runs": [{"run": 1, "part": "sweep", "seconds": 0.7, "others": 0.05}],
+        "times": [
+            {"run": 1, "part": "sweep"}
+            | CASE
+            | {"median": 0.2, "quartiles": [0.15, 0.25], "samples": [0.1, 0.3, 0.2], "calls": 1}
+        ],
         "memory": [CASE | {"peak": 100, "held": 120, "over": -20}],
         "ceilings": {"copy_bytes_per_second": 1e10},
         "targets": [
@@ -44,6 +49,7 @@ def record():
                 "name": "crossover",
                 "title": "crossover",
                 "at": "N",
+                "program": "in C",
                 "value": None,
                 "quartiles": None,
                 "bound": 1024,
@@ -136,6 +142,17 @@ def test_entries_are_selected_by_their_fields():
     entries = [{"method": "a", "tokens": 1}, {"method": "b", "tokens": 1}, {"method": "a", "tokens": 2}]
     assert select(entries, method="a") == [entries[0], entries[2]]
     assert select(entries, method="a", tokens=2) == [entries[2]]
+
+
+def test_full_record_of_a_device_goes_before_a_short_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("gma_ref.timing.record._FOLDERS", (tmp_path,))
+    assert record_of("cuda") is None
+    for name, repeats in (("cuda-quick", 3), ("cuda", 9)):
+        made = record()
+        made["settings"]["repeats"] = repeats
+        write(tmp_path / f"{name}.json", made)
+        assert record_of("cuda")["settings"]["repeats"] == repeats
+    assert record_of("cpu") is None
 
 
 def test_nan_is_neither_written_nor_read(tmp_path):
