@@ -227,7 +227,7 @@ def planted(prepare_call):
 
 def test_result_that_is_kept_from_the_first_call_is_refused():
     bench = planted(functools.cache)
-    with pytest.raises(WrongResultError, match="^spoilt, causal, N = 200: output differs"):
+    with pytest.raises(WrongResultError, match=r"^spoilt, causal, N = 200: output differs"):
         bench.compare([Case("spoilt", 200)])
     assert bench.times == []
 
@@ -259,7 +259,7 @@ def test_what_computes_the_known_rows_alone_is_refused():
 
         return call
 
-    with pytest.raises(WrongResultError, match="^spoilt, causal, N = 2000: output differs"):
+    with pytest.raises(WrongResultError, match=r"^spoilt, causal, N = 2000: output differs"):
         planted(only_known).compare([Case("spoilt", 2_000)])
 
 

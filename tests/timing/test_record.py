@@ -13,6 +13,7 @@ from gma_ref.timing.schema import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 CASE = {"method": "gma", "tokens": 512, "causal": True, "training": False, "heads": 4}
+RUN = {"run": 1, "part": "sweep"}
 
 
 def record():
@@ -36,11 +37,9 @@ def record():
         "load": {"before": 0.0, "during": 0.1, "busy": False},
         "methods": [{"name": "gma", "title": "GMA", "includes": "all", "missing": None}],
         "checks": [CASE | {"what": "output", "error": 1e-7, "allowed": 5e-4}],
-        "runs": [{"run": 1, "part": "sweep", "seconds": 0.7, "others": 0.05}],
+        "runs": [RUN | {"seconds": 0.7, "others": 0.05}],
         "times": [
-            {"run": 1, "part": "sweep"}
-            | CASE
-            | {"median": 0.2, "quartiles": [0.15, 0.25], "samples": [0.1, 0.3, 0.2], "calls": 1}
+            RUN | CASE | {"median": 0.2, "quartiles": [0.15, 0.25], "samples": [0.1, 0.3, 0.2], "calls": 1},
         ],
         "memory": [CASE | {"peak": 100, "held": 120, "over": -20}],
         "ceilings": {"copy_bytes_per_second": 1e10},
@@ -171,6 +170,10 @@ def test_committed_measurements_are_valid_and_name_no_place():
     for path in (*folder.glob("cpu*.json"), *folder.glob("cuda*.json")):
         assert read(path)["checks"], path.name
         assert not re.search(r"/(home|root|work|usr|tmp)\b|\\\\", path.read_text(encoding="utf-8")), path.name
+
+
+def test_one_record_of_the_processor_is_committed():
+    assert len(list((ROOT / "book" / "speed" / "measurements").glob("cpu*.json"))) == 1
 
 
 def test_committed_measurements_are_found_by_name():
