@@ -263,9 +263,12 @@ def test_threads_are_those_of_the_settings_while_something_runs_and_no_longer():
 
     def prepare(inputs, causal, training):
         prepared = elu.prepare(inputs, causal, training)
-        return dataclasses.replace(
-            prepared, forward=lambda: (seen.append(torch.get_num_threads()), prepared.forward())[1]
-        )
+
+        def forward():
+            seen.append(torch.get_num_threads())
+            return prepared.forward()
+
+        return dataclasses.replace(prepared, forward=forward)
 
     before = torch.get_num_threads()
     for threads in (1, 2):
