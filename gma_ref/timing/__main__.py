@@ -17,8 +17,8 @@ from .report import target_line, times_table
 from .sweep import ceilings, compare_mixtures, sweep_memory, sweep_times
 from .targets import measure_targets
 
-LENGTHS = (512, 1_024, 2_048, 4_096, 16_384, 65_536)
-QUICK_LENGTHS = (512, 2_048, 8_192)
+LENGTHS = (256, 512, 1_024, 2_048, 4_096, 16_384, 65_536)
+QUICK_LENGTHS = (256, 2_048, 8_192)
 LIBRARIES = ("torch", "numpy", "performer-pytorch", "mambapy")
 MIXTURES = 4_096  # tokens, for the two mixtures
 PARTS = ("targets", "times", "memory")
