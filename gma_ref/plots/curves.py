@@ -63,6 +63,7 @@ def draw_curves(panels, titles, *, label, ylabel, even=False, reference=None):
         ax.set(xscale="log", yscale="log", ylabel=ylabel, title=title)
         if even:
             bottom, top = ax.get_ylim()
+            bottom = min(bottom, 0.5)  # the line is in sight where nothing lies below it
             ax.axhspan(bottom, 1, color=EDGE, alpha=0.6, lw=0)
             ax.axhline(1, color=INK, lw=1)
             ax.set_ylim(bottom, top)

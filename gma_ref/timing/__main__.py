@@ -1,6 +1,7 @@
 """Measure GMA against its floor, its targets and other methods: ``python -m gma_ref.timing``."""
 
 import argparse
+import contextlib
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -42,8 +43,9 @@ def _run(given, settings):
         require_quiet(before, "before the first measurement")
     noted = before.others()
     watch = Watch()
-    with own_program() as said:
-        print(said)
+    with own_program() if settings.device == "cpu" else contextlib.nullcontext() as said:
+        if said:
+            print(said)
         bench = Bench(settings, all_methods(), progress=sys.stderr.isatty())
         record = measure(bench, given.only)
     if given.refuse_busy:
@@ -113,7 +115,8 @@ def _title(settings):
     """Return the line that says what is measured where."""
     where = "CPU" if settings.device == "cpu" else torch.cuda.get_device_name()
     sizes = f"B = {settings.batch}, H = {settings.heads}, d = {settings.width}, K = {settings.components}"
-    return f"{where}, {settings.dtype}, {settings.threads} threads, {sizes}\n"
+    threads = f"{settings.threads} thread" + "s" * (settings.threads > 1)
+    return f"{where}, {settings.dtype}, {threads}, {sizes}\n"
 
 
 def _say(record):

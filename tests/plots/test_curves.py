@@ -66,10 +66,11 @@ def test_gma_in_pytorch_is_the_thin_twin_of_gma():
     assert len(looks) == 2
 
 
-def test_below_even_is_grey_and_axes_stay():
-    ratios = {"": {"sdpa": {512: 0.5, 2_048: 8.0}}}
+@pytest.mark.parametrize(("least", "bottom"), [(0.01, None), (3.0, 0.5)])
+def test_below_even_is_grey_and_in_sight(least, bottom):
+    ratios = {"": {"sdpa": {512: least, 2_048: 8.0}}}
     [plain], [even] = (plots.draw_curves(ratios, TITLES, label="", ylabel="", even=even).axes for even in (False, True))
-    assert even.get_ylim() == plain.get_ylim()
+    assert even.get_ylim() == (bottom or plain.get_ylim()[0], plain.get_ylim()[1])
     [grey] = [patch for patch in even.patches if patch not in plain.patches]
     assert grey.get_y() == even.get_ylim()[0]
     assert grey.get_y() + grey.get_height() == pytest.approx(1)
