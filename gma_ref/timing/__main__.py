@@ -106,7 +106,7 @@ def _settings(given):
     """Return the settings that the arguments ask for."""
     chosen = {name: getattr(given, name) for name in ("device", "dtype", "shrink", "quick")}
     repeats = given.repeats or (5 if given.quick else 9)
-    seconds = given.seconds or (2.0 if given.quick else 30.0)
+    seconds = given.seconds or (2.0 if given.quick else 15.0)
     threads = min(given.threads, usable_processors())
     return Settings(threads=threads, repeats=repeats, seconds_per_point=seconds, **chosen)
 

@@ -100,7 +100,7 @@ class Bench:
             self._loaded.add(form)
         prepared = method.prepare(self._inputs(problem), case.causal, case.training)
         call = calls(prepared, case.training)
-        key = (case.method, problem, case.causal)
+        key = (method.same_as or method.name, problem, case.causal)
         if key not in self._slow:
             self._slow[key] = slow_rows(method, prepared, problem)
         try:

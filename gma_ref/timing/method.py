@@ -63,6 +63,8 @@ class Method:
         Whether positions that are drawn for the occasion come to these.
     checked_at : int
         Tokens for which all its gradients are checked; more than two blocks of a method that goes by blocks.
+    same_as : str or None
+        Another method with the same slow form for the same inputs, which then serves both.
     swept : bool
         Whether it is an attention function or a block, to be timed at every length.
     missing : str or None
@@ -82,6 +84,7 @@ class Method:
     rows: Callable = field(default=lambda tokens: sorted({0, 1, tokens // 3, tokens // 2, tokens - 2, tokens - 1}))
     any_row: bool = True
     checked_at: int = 1_100
+    same_as: str | None = None
     swept: bool = True
     missing: str | None = None
     refuses: Callable = field(default=lambda problem: None)

@@ -47,7 +47,7 @@ class Settings:
     components: int = 64
     seed: int = 0
     repeats: int = 9
-    seconds_per_point: float = 30.0
+    seconds_per_point: float = 15.0
     shrink: int = 1
     quick: bool = False
 

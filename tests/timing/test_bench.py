@@ -280,6 +280,12 @@ def test_threads_are_those_of_the_settings_while_something_runs_and_no_longer():
         assert torch.get_num_threads() == before
 
 
+def test_what_has_one_slow_form_is_compared_with_it_once():
+    one = make("gma", "gma_naive", "gma_cumsum", "elu")
+    one.compare([Case(name, 40) for name in one.methods])
+    assert {key[0] for key in one._slow} == {"gma", "elu"}
+
+
 def test_sharp_mixtures_are_timed_beside_the_usual_one():
     one = make("gma", "gma_sharp")
     sweep.compare_mixtures(one, 64)

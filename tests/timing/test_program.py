@@ -52,7 +52,7 @@ def test_run_prints_every_row_and_writes_what_can_be_read(tmp_path, few_methods,
     assert (record["settings"]["threads"], record["settings"]["shrink"]) == (1, 128)
     assert record["provenance"]["versions"]["torch"] == torch.__version__
     assert len(select(record["memory"], over=900_000)) >= 3
-    assert len(select(record["times"], method="elu", tokens=4, training=True)) == 2
+    assert len(select(record["times"], method="elu", tokens=2, training=True)) == 2
     assert {entry["variant"] for entry in select(record["times"], method="sdpa")} <= {"default", "math"}
     # what was timed was checked: the call itself, and where there are gradients, these
     checked = {(e["method"], e["causal"], e["training"], e["tokens"]) for e in record["checks"]}
