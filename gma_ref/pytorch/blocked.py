@@ -32,7 +32,7 @@ def blocked_attention(q, k, v, mu, variance, log_prior, *, causal, eps, key_mask
     state : (V_tilde, Z), (..., K, d_v) and (..., K), or None
     program : {"eager", "native", "auto"}
         PyTorch's own operations, the program in C, or that where it is built and serves. Where it meets a mixture whose
-        scores need float64, or in the backward pass something that is not finite, eager mode goes on.
+        scores need differences, or in the backward pass something that is not finite, eager mode goes on.
 
     Returns
     -------

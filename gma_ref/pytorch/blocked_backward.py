@@ -22,8 +22,8 @@ from .blocked_forward import (
     with_ones,
 )
 from .blocked_pieces import Room, pieces, tiles
-from .numerics import compute_dtype
-from .quadratic import Form, choose_form, full_precision, responsibilities
+from .numerics import compute_dtype, full_precision
+from .quadratic import Form, choose_form, negligible, responsibilities
 
 
 class Poison:
@@ -68,8 +68,10 @@ def backward(
     run = backward_causal if causal else backward_bidirectional
     with full_precision(q.device):
         form = choose_form(mu, variance, log_prior, dtype)
+        form.least = negligible(eps, dtype)
         spoilt = mu.new_zeros(G, dtype=dtype)
-        done = native.serves(program, form, q, k, v, V_tilde, Z, upstream, V_tilde_bar, Z_bar) and native.backward(
+        given = q, k, v, V_tilde, Z, upstream, V_tilde_bar, Z_bar
+        done = native.serves(program, form, dtype, *given) and native.backward(
             form, q, k, v, key_mask, causal, V_tilde_out, Z_out, output, reach, starts,
             upstream, V_tilde_bar, Z_bar, gradients,
         )  # fmt: skip

@@ -8,8 +8,8 @@ import torch
 
 from . import native
 from .blocked_pieces import Room, num_pieces, pieces, tiles
-from .numerics import compute_dtype
-from .quadratic import choose_form, full_precision, responsibilities
+from .numerics import compute_dtype, full_precision
+from .quadratic import choose_form, negligible, responsibilities
 
 
 def memory_dtype(dtype, V_tilde, Z):
@@ -42,7 +42,8 @@ def forward(q, k, v, mu, variance, log_prior, key_mask, V_tilde, Z, causal, eps,
     run = forward_causal if causal else forward_bidirectional
     with full_precision(q.device):
         form = choose_form(mu, variance, log_prior, dtype)
-        if native.serves(program, form, q, k, v, V_tilde, Z):
+        form.least = negligible(eps, dtype)
+        if native.serves(program, form, dtype, q, k, v, V_tilde, Z):
             results = output, V_tilde_out, Z_out, reach, starts
             native.forward(form, q, k, v, key_mask, V_tilde, Z, causal, eps, *results)
             return results

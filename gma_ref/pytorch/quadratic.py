@@ -8,10 +8,10 @@ differences x − μ are squared one coordinate at a time (`Differences`). `choo
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass, fields
 
 import torch
+from torch.nn import functional
 
 # The largest `spread` of a mixture for which the expanded form is used. As measured, the error of a responsibility is
 # 0.5 to 3 rounding units times the spread: 2e-5 in float32 and 3e-11 in float64 here, and 3e-6 where float32 is
@@ -75,11 +75,12 @@ class Form:
     squares: torch.Tensor  # (G, d_r, K), the sum of x̃² δ over tokens
     linear: torch.Tensor  # (G, d_r, K), the sum of x̃ δ
     total: torch.Tensor  # (G, 1, K), the sum of δ
+    least: float = 0.0  # responsibilities up to here are 0
 
     def part(self, groups):
         """Return the same for some of the groups; what it adds up is added here."""
         values = (getattr(self, field.name) for field in fields(self))
-        return type(self)(*(value if value is None else value[groups] for value in values))
+        return type(self)(*(value[groups] if isinstance(value, torch.Tensor) else value for value in values))
 
 
 class Expanded(Form):
@@ -206,42 +207,23 @@ def responsibilities(form, x, room, name):
     """Return the features and the responsibilities of tokens (g, s, t, d_r), Eq. (3)."""
     features = form.features(x, room, name)
     gamma = room(name, *x.shape[:-1], form.mu.shape[-2])
-    if form.mu.dtype == gamma.dtype:
-        form.scores(features, gamma)
-        return features, torch.softmax(gamma, dim=-1, out=gamma)
-    scores = room("scores", *gamma.shape, dtype=form.mu.dtype)
+    scores = gamma if form.mu.dtype == gamma.dtype else room("scores", *gamma.shape, dtype=form.mu.dtype)
     form.scores(features, scores)
-    return features, gamma.copy_(torch.softmax(scores, dim=-1, out=scores))
+    torch.softmax(scores, dim=-1, out=scores)
+    if form.least:
+        functional.threshold_(scores, form.least, 0)
+    return features, scores if scores is gamma else gamma.copy_(scores)
+
+
+def negligible(eps, dtype):
+    """Return the largest responsibility that is taken for 0, since ε in the denominator hides it from any output.
+
+    In float32 the products of smaller ones lie below the smallest normal number, which processors take slowly: a sharp
+    mixture would cost ten times as much. With ε = 0 nothing is hidden, and all are kept.
+    """
+    return 1e-13 * eps if dtype == torch.float32 else 0.0
 
 
 def rows(tokens):
     """View (g, s, t, width) as (g, s·t, width): the mixture is the same for all sequences of a group."""
     return tokens.flatten(1, 2)
-
-
-@contextlib.contextmanager
-def full_precision(device):
-    """Take products as written: no autocast to 16 bits and, on CUDA, no TF32."""
-    with contextlib.ExitStack() as stack:
-        if torch.is_autocast_enabled(device.type):
-            stack.enter_context(torch.autocast(device.type, enabled=False))
-        if device.type == "cuda":
-            stack.enter_context(without_tf32(torch.backends.cuda.matmul))
-        yield
-
-
-@contextlib.contextmanager
-def without_tf32(flags):
-    """Turn TF32 off in products, whichever of PyTorch's switches has turned it on."""
-    try:
-        name, off, before = "allow_tf32", False, flags.allow_tf32
-    except RuntimeError:  # the caller has set the newer switch; PyTorch refuses the older where the two disagree
-        name, off, before = "fp32_precision", "ieee", flags.fp32_precision
-    if before == off:  # not even set again: set, it would no longer follow the flag for all backends
-        yield
-        return
-    setattr(flags, name, off)
-    try:
-        yield
-    finally:
-        setattr(flags, name, before)

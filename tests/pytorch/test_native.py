@@ -1,5 +1,11 @@
 """The blocked form in C is the blocked form: the same numbers, causal to the bit, with the same care for NaN."""
 
+import ctypes
+import inspect
+import subprocess
+import sys
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -68,7 +74,7 @@ def assert_close(found, expected, tolerance=3e-5):
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_it_is_the_blocked_form_in_float64(steps, size, masked, causal):
     arrays, upstream = draw_problem(batch=(2, 2), heads=(2,), **size)
-    arrays[3] *= 0.3  # so that scores need no float64
+    arrays[3] *= 0.3  # so that scores need no float64, which have a test of their own
     rng = np.random.default_rng(0)
     state = rng.normal(size=(2, 2, size["K"], size["d_v"])), rng.uniform(1, 2, size=(2, 2, size["K"]))
     options = {"causal": causal, "key_mask": draw_mask((2, 2, size["N"])) if masked else None, "state": state}
@@ -153,6 +159,80 @@ def test_responsibilities_too_small_for_float32_are_0(steps, causal):
     expected = results(arrays, upstream, torch.float64, causal=causal)
     assert_close(results(arrays, upstream, torch.float32, causal=causal), expected)
     assert steps
+
+
+@needs_compiler
+@both_modes
+@pytest.mark.parametrize("far", [0, 30], ids=["", "far"])
+@pytest.mark.parametrize("equal", [False, True], ids=["", "one covariance"])
+@pytest.mark.parametrize("sigma", [0.3, 0.03])
+@pytest.mark.parametrize("size", SIZES[:1] + SIZES[2:5], ids=str)
+def test_scores_of_a_sharp_mixture_are_taken_in_float64(steps, size, sigma, equal, far, causal):
+    arrays, upstream = draw_problem(batch=(2,), heads=(2,), **size)
+    q, k, _, mu, omega, _ = arrays
+    # means that lie in pairs, which share tokens, and many standard deviations from the others
+    mu *= 2 / np.sqrt(size["d_r"])
+    mu += 50 * np.sqrt(size["d_r"]) * mu[:, np.arange(size["K"]) // 2 * 2] + far / sigma
+    n = np.random.default_rng(0).integers(size["K"], size=(2, size["N"]))
+    for tokens in (q, k):
+        tokens += np.take_along_axis(mu, n[..., None], axis=1)
+    for points in (q, k, mu):
+        points *= sigma
+    omega[:] = np.log(np.expm1(sigma**2 * (1 if equal else np.exp(omega / 4))))
+    arrays = [np.float32(array) for array in arrays]
+    found = results(arrays, upstream, torch.float32, causal=causal)
+    assert {step.endswith("_precise") for step in steps} == {True}
+    # gradients of tokens are sums in which what the distance to other pairs gives cancels
+    assert_close(found, results(arrays, upstream, torch.float64, causal=causal), tolerance=5e-4)
+
+
+@needs_compiler
+@both_modes
+@pytest.mark.parametrize("program", ["eager", "auto"])
+def test_responsibilities_that_eps_hides_are_0_and_without_eps_all_are_kept(steps, program, causal):
+    arrays, upstream = draw_problem(N=40, K=2, d_r=1, d_v=3, batch=(), heads=())
+    arrays[3][:], arrays[4][:], arrays[5][:] = [[0], [12]], 0.5413, -0.7  # e^-72 = 5e-32 between the means
+    arrays[0][:], arrays[1][:] = 12, 0
+    exact = {"causal": causal, "program": program, "eps": 0.0}
+    kept = results(arrays, upstream, torch.float32, **exact)["output"]
+    np.testing.assert_allclose(kept, results(arrays, upstream, torch.float64, **exact)["output"], rtol=1e-5, atol=1e-6)
+    assert np.abs(kept).max() > 0.1
+    hidden = {"causal": causal, "program": program, "eps": 1e-6}
+    assert not results(arrays, upstream, torch.float32, **hidden)["output"].any()
+    exact = results(arrays, upstream, torch.float64, **hidden)["output"]
+    assert 0 < np.abs(exact).max() < 1e-20
+    assert bool(steps) == (program == "auto")
+
+
+@needs_compiler
+def test_every_task_is_done_once_and_what_they_return_is_put_together(steps):
+    check_threads()
+
+
+@needs_compiler
+def test_threads_of_its_own_do_without_those_of_pytorch(steps):
+    """A process without PyTorch has no OpenMP to ask."""
+    code = inspect.getsource(check_threads).replace("library.built()", f"ctypes.CDLL({str(library.location())!r})")
+    code = f"import ctypes, threading\n{code}\ncheck_threads()"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def check_threads():
+    """Run tasks by several threads, and see that each was run once, by more than one of them if they may."""
+    for tasks, threads in ((1, 1), (1, 4), (200, 1), (200, 2), (200, 5)):
+        ran, by = [], set()
+
+        @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)
+        def task(call, number, ran=ran, by=by):
+            ran.append(number)
+            by.add(threading.get_native_id())
+            threading.Event().wait(0.001)  # so that the others get some
+            return {7: 1, 9: 2}.get(number, 0)
+
+        returned = library.built().gma_run(task, None, ctypes.c_int64(tasks), threads)
+        assert sorted(ran) == list(range(tasks))
+        assert returned == (3 if tasks > 9 else 0)
+        assert len(by) == min(tasks, threads)
 
 
 @needs_compiler

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gma_ref
-from gma_ref.pytorch import quadratic
+from gma_ref.pytorch import numerics, quadratic
 from gma_ref.pytorch.blocked_pieces import Room
 from gma_ref.pytorch.quadratic import Differences, Expanded, choose_form
 from tests.examples import every_case, mixture_of
@@ -184,7 +184,7 @@ def test_products_are_taken_without_tf32_whichever_way_it_was_asked_for(name):
     before = getattr(products, newest)
     try:
         setattr(products, name, asked)
-        with quadratic.full_precision(torch.device("cuda")):
+        with numerics.full_precision(torch.device("cuda")):
             assert getattr(products, newest) == off
             assert not products.allow_tf32  # the older one may be read, too: PyTorch refuses where the two disagree
         assert getattr(products, name) == asked
@@ -195,5 +195,19 @@ def test_products_are_taken_without_tf32_whichever_way_it_was_asked_for(name):
 def test_products_are_taken_without_autocast():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
-        with quadratic.full_precision(torch.device("cpu")):
+        with numerics.full_precision(torch.device("cpu")):
             assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_responsibilities_that_eps_hides_are_0_and_no_others(dtype):
+    x, mu = torch.linspace(0, 20, 200, dtype=dtype)[None, None, :, None], torch.tensor([[[0.0], [20.0]]], dtype=dtype)
+    form = choose_form(mu, torch.ones_like(mu), torch.zeros(1, 2, dtype=dtype), dtype)
+    kept = quadratic.responsibilities(form, x, Room(dtype, x.device), "gamma")[1].clone()
+    form.least = quadratic.negligible(1e-6, dtype)
+    cut = quadratic.responsibilities(form, x, Room(dtype, x.device), "gamma")[1]
+    small = kept < 1e-19
+    assert small.any()
+    assert (cut[small] == 0).all() if dtype == torch.float32 else torch.equal(cut, kept)
+    assert torch.equal(cut[~small], kept[~small])
+    assert quadratic.negligible(0.0, dtype) == 0

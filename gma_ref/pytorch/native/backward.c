@@ -69,21 +69,24 @@ static void back_through_scores(Work *w, const Array *array_bar, int64_t first, 
         for (int64_t i = t; i < w->K * T; i += T) V(w->delta, i) = V(gamma, i) * (V(w->delta, i) - mean);
     }
 
-    clear(w->by_x, padded(w->width, R) * T);
-    product(w->by_x, T, padded(w->width, R), T, weights_of(w), w->K, 1, w->delta, T, w->K);
-    for (int64_t i = 0; w->call->squares && i < d_r * T; i += W)
-        V(w->by_x, i) += 2.0f * V(w->x, i) * V(w->by_x, d_r * T + i);
-    w->check += checked(w->by_x, d_r * T);
-    transpose(tokens_of(w, array_bar, first), array_bar->token, w->by_x, T, d_r, tokens);
+    score *delta = w->scores ? w->scores : (score *)w->delta;
+    for (int64_t i = 0; w->scores && i < w->K * T; i++) delta[i] = w->delta[i];
+    memset(w->by_x, 0, sizeof(score) * padded(w->width, R) * T);
+    SCORE(product)(w->by_x, T, padded(w->width, R), T, weights_of(w), w->K, 1, delta, T, w->K);
+    float *by_x = w->scores ? w->plain : (float *)w->by_x;
+    for (int64_t i = 0; i < d_r * T; i++)
+        by_x[i] = w->call->squares ? w->by_x[i] + 2 * w->x[i] * w->by_x[d_r * T + i] : w->by_x[i];
+    w->check += checked(by_x, d_r * T);
+    transpose(tokens_of(w, array_bar, first), array_bar->token, by_x, T, d_r, tokens);
 
-    transpose(w->rows, 2 * w->d_r, w->x, T, d_r, T);
+    SCORE(transpose)(w->rows, 2 * w->d_r, w->x, T, d_r, T);
     for (int t = 0; t < T; t++)
-        for (int64_t m = 0; m < w->d_r; m += W) {
-            float *row = w->rows + t * 2 * w->d_r + m;
-            V(row, w->d_r) = V(row, 0) * V(row, 0);
+        for (int64_t m = 0; m < w->d_r; m++) {
+            score *row = w->rows + t * 2 * w->d_r;
+            row[w->d_r + m] = row[m] * row[m];
         }
-    product(w->by_weights, 2 * w->d_r, w->K, 2 * w->d_r, w->delta, T, 1, w->rows, 2 * w->d_r, T);
-    add_rows(w->by_offset, w->delta, NULL, w->K);
+    SCORE(product)(w->by_weights, 2 * w->d_r, w->K, 2 * w->d_r, delta, T, 1, w->rows, 2 * w->d_r, T);
+    SCORE(add_rows)(w->by_offset, delta, NULL, w->K);
 }
 
 /* The gradients of a tile of keys, of which those of the values are in `sums`. */
@@ -99,7 +102,7 @@ static void finish_keys(Work *w, int64_t first, int64_t tokens)
 static int finish(Work *w, float *room)
 {
     const int64_t d_r = w->call->d_r, K = w->call->K;
-    float *to = w->call->mixture_bar + ((w->g * w->call->S + w->s) * w->call->ranges + w->range) * K * (2 * d_r + 1);
+    score *to = w->call->mixture_bar + ((w->g * w->call->S + w->s) * w->call->ranges + w->range) * K * (2 * d_r + 1);
     for (int64_t k = 0; k < K; k++, to += 2 * d_r + 1) {
         for (int64_t m = 0; m < d_r; m++) {
             to[m] += w->by_weights[k * 2 * w->d_r + m];
@@ -107,14 +110,14 @@ static int finish(Work *w, float *room)
         }
         to[2 * d_r] += w->by_offset[k];
     }
-    const float check = w->check + checked(w->by_weights, w->K * 2 * w->d_r) + checked(w->M_bar, w->K * w->d_v);
+    const float check = w->check + SCORE(checked)(w->by_weights, w->K * 2 * w->d_r) + checked(w->M_bar, w->K * w->d_v);
     const int careful = w->poisoned || !(check == 0);
     free(room);
     return careful ? 2 : 0;
 }
 
 /* Backward, first step: sum up what the queries of a range give back to the memory; bidirectional, do them as well. */
-int gma_queries_back(const Call *call, int64_t task)
+int STEP(gma_queries_back)(const Call *call, int64_t task)
 {
     Work w;
     float *room = prepare(&w, call, task, 1);
@@ -133,7 +136,7 @@ int gma_queries_back(const Call *call, int64_t task)
 }
 
 /* Backward, second step, bidirectional: a range of keys receives the gradient of the memory. */
-int gma_keys_back(const Call *call, int64_t task)
+int STEP(gma_keys_back)(const Call *call, int64_t task)
 {
     Work w;
     float *room = prepare(&w, call, task, 1);
@@ -149,7 +152,7 @@ int gma_keys_back(const Call *call, int64_t task)
 
 /* Backward, second step, causal: from the last block of a range to the first; through a block forwards for its
    queries, which need the memory before them, then backwards for its keys, which need the gradient after them. */
-int gma_back_causal(const Call *call, int64_t task)
+int STEP(gma_back_causal)(const Call *call, int64_t task)
 {
     Work w;
     float *room = prepare(&w, call, task, 1);

@@ -53,7 +53,7 @@ static void store_memory(const Work *w)
 }
 
 /* Forward, first step: write the keys of a range into a memory of its own. */
-int gma_write(const Call *call, int64_t task)
+int STEP(gma_write)(const Call *call, int64_t task)
 {
     Work w;
     float *room = prepare(&w, call, task, 0);
@@ -68,7 +68,7 @@ int gma_write(const Call *call, int64_t task)
 }
 
 /* Forward, second step, bidirectional: read for a range of queries from the memory of the whole sequence. */
-int gma_read(const Call *call, int64_t task)
+int STEP(gma_read)(const Call *call, int64_t task)
 {
     Work w;
     float *room = prepare(&w, call, task, 0);
@@ -84,7 +84,7 @@ int gma_read(const Call *call, int64_t task)
 }
 
 /* Forward, second step, causal: read and write a range, from the memory before it to the memory after it. */
-int gma_read_causal(const Call *call, int64_t task)
+int STEP(gma_read_causal)(const Call *call, int64_t task)
 {
     Work w;
     float *room = prepare(&w, call, task, 0);

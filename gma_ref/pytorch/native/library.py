@@ -11,7 +11,6 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-import threading
 from importlib import resources
 from pathlib import Path
 
@@ -27,7 +26,9 @@ NO_COMPILER = (
     'implementation="native" needs a C compiler, and none was found (cc, gcc or clang); '
     'everything works without: implementation="blocked" does the same in PyTorch'
 )
-PROGRAM, HEADERS = ("forward.c", "backward.c", "step.c"), ("vectors.h", "tile.h")
+PROGRAM = "forward.c", "backward.c", "precise.c", "step.c", "team.c"
+HEADERS = "numbers.h", "vectors.h", "tile.h"
+NO_MEMORY, NOT_FINITE = 1, 2  # what a task returns
 
 
 class Array(ctypes.Structure):
@@ -48,6 +49,7 @@ class Call(ctypes.Structure):
         *((name, ctypes.c_int64) for name in "S N_q N_k d_r K d_v squares".split()),
         *((name, ctypes.c_int64) for name in "causal ranges range block whole pieces".split()),
         ("eps", ctypes.c_double),
+        ("cut", ctypes.c_double),
         *((name, Array) for name in "q k v output".split()),
         *((name, ctypes.c_void_p) for name in "mask centre weights offset memory reach starts".split()),
         *((name, Array) for name in "upstream q_bar k_bar v_bar".split()),
@@ -115,7 +117,7 @@ def build():
         for name, text in source().items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         for flags in FOR_THIS_PROCESSOR:
-            line = [*shlex.split(command), *FLAGS, *flags, *PROGRAM, "-o", to.name, "-lm"]
+            line = [*shlex.split(command), *FLAGS, *flags, *PROGRAM, "-o", to.name, "-lm", "-ldl", "-pthread"]
             try:
                 told = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
             except OSError as error:
@@ -154,21 +156,11 @@ def require_built():
 def run(step, call, tasks):
     """Let as many threads as PyTorch uses take the tasks of a step one after the other; ctypes frees the lock.
 
-    Returns what the tasks returned, other than 0.
+    Returns the bits that the tasks returned: 0 if there is nothing to tell.
     """
-    function = getattr(built(), step)
-    waiting, returned = iter(range(tasks)), set()
-
-    def work():
-        for task in waiting:
-            returned.add(function(ctypes.byref(call), ctypes.c_int64(task)))
-
-    helpers = [threading.Thread(target=work) for _ in range(min(torch.get_num_threads(), tasks) - 1)]
-    for helper in helpers:
-        helper.start()
-    work()
-    for helper in helpers:
-        helper.join()
-    if 1 in returned:
+    library = built()
+    threads = min(torch.get_num_threads(), tasks)
+    returned = library.gma_run(getattr(library, step), ctypes.byref(call), ctypes.c_int64(tasks), threads)
+    if returned & NO_MEMORY:
         raise MemoryError(f"{step} found no memory for its buffers")
     return returned

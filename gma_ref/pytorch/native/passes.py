@@ -1,11 +1,12 @@
 """The two passes of the blocked form by the C program: what it gets, and in which steps it works.
 
 Sequences are divided into ranges of tokens for the threads. Each range has a memory of its own, or a gradient of one;
-between two steps they are summed here: all of them, or causally those before (backwards: after) each range. NumPy does
-that, since PyTorch would wake its own threads, which then wait beside those of the next step and hold them up.
+between two steps they are summed here, by NumPy: all of them, or causally those before (backwards: after) each range.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import torch
@@ -13,12 +14,12 @@ from torch.nn import functional
 
 from ..blocked_pieces import CHUNK, block_length
 from ..quadratic import Expanded
-from .library import Array, Call, built, require_built, run
+from .library import NOT_FINITE, Array, Call, built, require_built, run
 
 TILE = 32  # `T` of vectors.h; blocks have whole tiles
 RANGE = 4096  # tokens of a range
+LEAST = -87.0  # the logarithm of the smallest normal number
 ROWS = 8  # K and the length of the features are padded to a multiple of it
-NOT_FINITE = 2  # what a step of the backward pass says when it met something that needs more care than it takes
 
 
 def check(tensors):
@@ -32,10 +33,10 @@ def check(tensors):
         require_built()
 
 
-def serves(program, form, *tensors):
+def serves(program, form, dtype, *tensors):
     """Tell whether the program is to be used: asked for, built, and made for tensors in float32 on the CPU.
 
-    Where the scores of a mixture need float64, or something is empty, eager mode does it, whatever was asked for.
+    Where scores have to be taken by differences, or something is empty, eager mode does it, whatever was asked for.
     """
     if program == "eager":
         return False
@@ -43,7 +44,9 @@ def serves(program, form, *tensors):
         require_built()
     if built() is None or not isinstance(form, Expanded) or block_length(form.mu.shape[-2], causal=True) % TILE:
         return False
-    given = [tensor for tensor in (form.mu, *tensors) if tensor is not None]
+    if dtype != torch.float32:
+        return False
+    given = [tensor for tensor in tensors if tensor is not None]
     return all(t.device.type == "cpu" and t.dtype == torch.float32 and t.numel() for t in given)
 
 
@@ -59,6 +62,7 @@ class Plan:
         (G, S, N_q, d_r), N_k, (K, d_v) = q.shape, k.shape[2], (form.mu.shape[-2], v.shape[-1])
         length, block = max(N_q, N_k), block_length(K, causal=True)
         self.ranges, self.range = 1, length
+        self.suffix = "_precise" if form.mu.dtype == torch.float64 else ""
         if not causal or torch.get_num_threads() > G * S:
             self.range = -(-RANGE // block) * block
             self.ranges = -(-length // self.range)
@@ -68,6 +72,7 @@ class Plan:
         self.call = Call(
             S=S, N_q=N_q, N_k=N_k, d_r=d_r, K=K, d_v=d_v, squares=form.by_square is not None, causal=causal,
             ranges=self.ranges, range=self.range, block=block, whole=N_q - N_q % CHUNK, eps=eps,
+            cut=max(LEAST, math.log(form.least)) if form.least else LEAST,
             q=self.tokens(q), k=self.tokens(k), v=self.tokens(v),
             mask=self.array(key_mask), centre=self.array(form.centre), weights=self.array(weights),
             offset=self.array(functional.pad(form.offset, (0, -K % ROWS), value=-torch.inf)),
@@ -88,7 +93,7 @@ class Plan:
 
     def run(self, step):
         """Run a step; tell whether it met something that is not finite."""
-        return NOT_FINITE in run(step, self.call, self.tasks)
+        return bool(run(step + self.suffix, self.call, self.tasks) & NOT_FINITE)
 
 
 def side_by_side(memories, V_tilde, Z):
@@ -130,7 +135,7 @@ def backward(
     plan = Plan(form, q, k, v, key_mask, causal, 0)
     call, memory, memory_bar = plan.call, plan.memories(), plan.memories()
     (G, S, _, d_r), K = q.shape, form.mu.shape[-2]
-    mixture_bar = np.zeros((G, S * plan.ranges, K, 2 * d_r + 1), np.float32)
+    mixture_bar = np.zeros((G, S * plan.ranges, K, 2 * d_r + 1), form.mu.numpy().dtype)
     made = [with_rows(gradient) for gradient in gradients[:3]]
     call.q_bar, call.k_bar, call.v_bar = (plan.tokens(gradient) for gradient in made)
     call.output, call.upstream = plan.tokens(output), plan.tokens(upstream)

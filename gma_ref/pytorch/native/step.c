@@ -83,7 +83,7 @@ static void softmax_of(float *scores, int64_t K)
     float most = -INFINITY, sum = 0;
     for (int64_t k = 0; k < K; k++) most = scores[k] > most ? scores[k] : most;
     for (int64_t k = 0; k < K; k += W) {
-        V(scores, k) = exponential(V(scores, k) - most);
+        V(scores, k) = exponential(V(scores, k) - most, -87.0f);
         sum += total(V(scores, k));
     }
     for (int64_t k = 0; k < K; k += W) V(scores, k) /= sum;

@@ -1,7 +1,20 @@
 /* A task is a range of tokens of one sequence, worked on tile by tile. What it is given, its room, and what both passes
    do with a tile: from tokens to responsibilities, and from keys and values to the memory. */
 
+#pragma once
 #include "vectors.h"
+
+/* Scores and what belongs to them are `score`s. With PRECISE, which `precise.c` sets, that is double, for mixtures whose
+   scores cancel in float; then `plain` and `scores` are buffers of their own. */
+#ifdef PRECISE
+typedef double score;
+#define SCORE(name) name##_double
+#define STEP(name) name##_precise
+#else
+typedef float score;
+#define SCORE(name) name##_float
+#define STEP(name) name
+#endif
 
 /* One call: sizes, and the arrays as (G, S, tokens, width) with their strides in numbers; the width is contiguous. */
 typedef struct {
@@ -11,14 +24,15 @@ typedef struct {
 
 typedef struct {
     int64_t S, N_q, N_k, d_r, K, d_v, squares, causal, ranges, range, block, whole, pieces;
-    double eps;
+    double eps, cut;                        /* cut: the logarithm of the largest responsibility that is taken for 0 */
     Array q, k, v, output;
     const uint8_t *mask;                    /* (G, S, N_k) or null */
-    const float *centre, *weights, *offset; /* (G, d_r) or null, (G, d_r (1 + squares), K), (G, K), padded */
+    const score *centre, *weights, *offset; /* (G, d_r) or null, (G, d_r (1 + squares), K), (G, K), padded */
     float *memory;                          /* (G, S, ranges, K + 1, d_v + 1), see `memory_of` */
     float *reach, *starts;                  /* (G, S, N_q); (G, S, pieces, K, d_v + 1), causal only */
     Array upstream, q_bar, k_bar, v_bar;    /* of the backward pass, from here on */
-    float *memory_bar, *mixture_bar;        /* as memory; (G, S, ranges, K, 2 d_r + 1) for weights and offset */
+    float *memory_bar;                      /* as memory */
+    score *mixture_bar;                     /* (G, S, ranges, K, 2 d_r + 1) for weights and offset */
 } Call;
 
 /* What a worker has of its own. Lying arrays are [.][T], standing ones [T][.]. */
@@ -27,14 +41,17 @@ typedef struct {
     int64_t g, s, range;              /* group, sequence and range of the task */
     int64_t K, d_v, d_r, width;       /* padded, and the length of the features */
     int poisoned;                     /* whether there were values that are not finite */
-    float *x, *gamma_q, *gamma_k;     /* lying: features (x and its squares) and responsibilities of a tile of tokens */
+    score *x, *scores;                /* lying: features (x and its squares) of a tile of tokens, and scores */
+    float *plain;                     /* lying: the tokens themselves, or their gradients */
+    float *gamma_q, *gamma_k;         /* lying: responsibilities */
     float *v, *sums;                  /* standing: values, and numerators or what the gradient of the values is */
     float *M, *Z, *affinity, *D;      /* [K][d_v] and [K], the memory; [key][query]; [T], denominators */
     float *rest, *lost;               /* values that are not finite, all so far, and [T][d_v] those up to each token */
     float *P, *lying, *r, *inner;     /* G / D standing; P or values lying; -<G, o> / D; their affinity [key][query] */
     float *M_bar, *Z_bar;             /* gradient of the memory */
-    float *delta, *by_x, *rows;       /* gradients of responsibilities, then scores, and of features; these standing */
-    float *by_weights, *by_offset;    /* [K][2 d_r] and [K], gradients of the mixture */
+    float *delta;                     /* lying: gradients of responsibilities, then of scores */
+    score *by_x, *rows;               /* gradients of features; features standing, [T][2 d_r] */
+    score *by_weights, *by_offset;    /* [K][2 d_r] and [K], gradients of the mixture */
     float *queries, *keys, *inners;   /* gamma_q, gamma_k and inner of the tiles of a block, causal only */
     float check;                      /* 0 while all gradients are finite, else NaN */
 } Work;
@@ -45,14 +62,16 @@ static inline float *prepare(Work *w, const Call *call, int64_t task, int backwa
     const int64_t sequence = task / call->ranges, K = padded(call->K, R), d_v = padded(call->d_v, W);
     const int64_t d_r = padded(call->d_r, W), width = call->d_r * (1 + call->squares), b = backward != 0;
     const int64_t kept = b * call->causal * padded(least(call->block, call->N_q), T) * K;
+    const int64_t s = sizeof(score) / sizeof(float), own = s > 1; /* sizes are in float */
     *w = (Work){.call = call, .g = sequence / call->S, .s = sequence % call->S, .range = task % call->ranges,
                 .K = K, .d_v = d_v, .d_r = d_r, .width = width};
-    const struct { float **buffer; int64_t size; } all[] = {
-        {&w->x, width * T}, {&w->gamma_q, K * T}, {&w->gamma_k, K * T}, {&w->v, T * d_v}, {&w->sums, T * d_v},
+    const struct { void *buffer; int64_t size; } all[] = {
+        {&w->x, s * width * T}, {&w->scores, s * own * K * T}, {&w->plain, own * d_r * T},
+        {&w->gamma_q, K * T}, {&w->gamma_k, K * T}, {&w->v, T * d_v}, {&w->sums, T * d_v},
         {&w->M, K * d_v}, {&w->Z, K}, {&w->affinity, T * T}, {&w->D, T}, {&w->rest, d_v}, {&w->lost, T * d_v},
         {&w->P, b * T * d_v}, {&w->lying, b * T * d_v}, {&w->r, b * T},
-        {&w->M_bar, b * K * d_v}, {&w->Z_bar, b * K}, {&w->delta, b * K * T}, {&w->by_x, b * padded(width, R) * T},
-        {&w->rows, b * T * 2 * d_r}, {&w->by_weights, b * K * 2 * d_r}, {&w->by_offset, b * K},
+        {&w->M_bar, b * K * d_v}, {&w->Z_bar, b * K}, {&w->delta, b * K * T}, {&w->by_x, s * b * padded(width, R) * T},
+        {&w->rows, s * b * T * 2 * d_r}, {&w->by_weights, s * b * K * 2 * d_r}, {&w->by_offset, s * b * K},
         {&w->queries, kept}, {&w->keys, kept}, {&w->inners, kept / K * T},
     };
     const int count = sizeof all / sizeof *all;
@@ -60,7 +79,9 @@ static inline float *prepare(Work *w, const Call *call, int64_t task, int backwa
     for (int i = 0; i < count; i++) size += padded(all[i].size, 16);
     float *room = aligned_alloc(64, sizeof(float) * size), *next = room;
     if (room) clear(room, size);
-    for (int i = 0; i < count; next += padded(all[i++].size, 16)) *all[i].buffer = all[i].size ? next : NULL;
+    for (int i = 0; i < count; next += padded(all[i++].size, 16))
+        memcpy(all[i].buffer, all[i].size ? &next : &(float *){NULL}, sizeof(float *));
+    if (!own) w->plain = (float *)w->x, w->scores = NULL;
     return room;
 }
 
@@ -78,19 +99,31 @@ static inline int is_key(const Work *w, int64_t token)
     return !w->call->mask || w->call->mask[(w->g * w->call->S + w->s) * w->call->N_k + token];
 }
 
-static inline const float *weights_of(const Work *w) { return w->call->weights + w->g * padded(w->width, R) * w->K; }
+static inline const score *weights_of(const Work *w) { return w->call->weights + w->g * padded(w->width, R) * w->K; }
 
 /* Features of a tile of tokens; those beyond the last are 0. */
 static inline void features(Work *w, const Array *array, int64_t first, int64_t tokens)
 {
     const Call *call = w->call;
-    if (tokens < T) clear(w->x, call->d_r * T);
-    transpose(w->x, T, tokens_of(w, array, first), array->token, tokens, call->d_r);
-    for (int64_t i = 0; i < call->d_r * T; i += W) {
-        vec *x = (vec *)(w->x + i);
-        if (call->centre) *x -= call->centre[w->g * call->d_r + i / T];
-        if (call->squares) V(w->x, call->d_r * T + i) = *x * *x;
+    if (tokens < T) clear(w->plain, call->d_r * T);
+    transpose(w->plain, T, tokens_of(w, array, first), array->token, tokens, call->d_r);
+    for (int64_t m = 0; m < call->d_r; m++) {
+        const score centre = call->centre ? call->centre[w->g * call->d_r + m] : 0;
+        score *x = w->x + m * T, *square = x + call->d_r * T;
+        for (int t = 0; t < T; t++) x[t] = w->plain[m * T + t] - centre;
+        for (int t = 0; call->squares && t < T; t++) square[t] = x[t] * x[t];
     }
+}
+
+/* From scores to what softmax makes the same of in float: the largest of a token becomes 0. */
+static inline void shift(float *gamma, const score *scores, int64_t K)
+{
+    score most[T];
+    memcpy(most, scores, sizeof most);
+    for (int64_t k = 1; k < K; k++)
+        for (int t = 0; t < T; t++) most[t] = scores[k * T + t] > most[t] ? scores[k * T + t] : most[t];
+    for (int64_t k = 0; k < K; k++)
+        for (int t = 0; t < T; t++) gamma[k * T + t] = scores[k * T + t] - most[t];
 }
 
 /* Ask for rows from memory, which arrive while something else is worked on. */
@@ -106,17 +139,20 @@ static inline void responsibilities(Work *w, const Array *array, int64_t first, 
     const Call *call = w->call;
     const int keys = array == &call->k;
     const int64_t total = keys ? call->N_k : call->N_q;
-    const float *offset = call->offset + w->g * w->K;
+    const score *offset = call->offset + w->g * w->K;
+    score *scores = w->scores ? w->scores : (score *)gamma;
     const Array *next[] = {array, keys ? &call->k_bar : &call->q_bar, keys ? &call->v : &call->output,
                            keys ? &call->v_bar : &call->upstream}; /* null if the pass has none */
     features(w, array, first, tokens);
-    for (int64_t i = 0; i < w->K * T; i += W) V(gamma, i) = (vec){} + offset[i / T];
+    for (int64_t k = 0; k < w->K; k++)
+        for (int t = 0; t < T; t++) scores[k * T + t] = offset[k];
     for (int64_t k = 0; k < w->K; k += R) {
         const int64_t from = first + T + k * T / w->K, to = least(total, first + T + (k + R) * T / w->K);
         for (int i = 0; i < 4; i++) fetch(w, next[i], from, to, i < 2 ? call->d_r : call->d_v);
-        product(gamma + k * T, T, R, T, weights_of(w) + k, 1, w->K, w->x, T, w->width);
+        SCORE(product)(scores + k * T, T, R, T, weights_of(w) + k, 1, w->K, w->x, T, w->width);
     }
-    softmax(gamma, w->K);
+    if (w->scores) shift(gamma, w->scores, w->K);
+    softmax(gamma, w->K, call->cut);
 }
 
 /* Values that are not finite leave the products, where 0 times NaN would reach other tokens; `rest` sums them up. */

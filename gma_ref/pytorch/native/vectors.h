@@ -21,7 +21,6 @@
 enum { T = 32, R = 8, W = BYTES / 4 }; /* tokens of a tile, rows of a block of a product, numbers of a vector */
 typedef float vec __attribute__((vector_size(BYTES), may_alias));
 typedef int32_t bits __attribute__((vector_size(BYTES), may_alias));
-typedef float four __attribute__((vector_size(16), may_alias, aligned(4)));
 #define V(array, i) (*(vec *)((array) + (i))) /* the vector that begins at a number of an array */
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -32,49 +31,15 @@ static inline void clear(float *array, int64_t size) { memset(array, 0, sizeof(f
 
 static inline void copy(float *to, const float *from, int64_t size) { memcpy(to, from, sizeof(float) * size); }
 
-/* 0 if all numbers are finite, else NaN. */
-static inline float checked(const float *array, int64_t size)
-{
-    vec check = {};
-    float sum = 0;
-    for (int64_t i = 0; i < size; i += W) check += V(array, i) * 0.0f;
-    for (int i = 0; i < W; i++) sum += check[i];
-    return sum;
-}
-
-/* C[i][j] += sum over l of A[i * ar + l * al] * B[l][j], R rows by J vectors. The sums stay in registers, and start
-   from 0, so that many small terms do not meet a large C one by one. */
-static inline __attribute__((always_inline)) void block(int J, float *restrict C, int64_t c, const float *restrict A,
-                                                        int64_t ar, int64_t al, const float *restrict B, int64_t b,
-                                                        int64_t length)
-{
-    vec sum[R][2] = {};
-    for (int64_t l = 0; l < length; l++, A += al, B += b) {
-        const vec first = V(B, 0), second = V(B, (J - 1) * W);
-#pragma GCC unroll 8
-        for (int i = 0; i < R; i++) {
-            sum[i][0] += A[i * ar] * first;
-            if (J == 2) sum[i][1] += A[i * ar] * second;
-        }
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < R; i++) {
-        V(C, i * c) += sum[i][0];
-        if (J == 2) V(C, i * c + W) += sum[i][1];
-    }
-}
-
-/* The same for any number of rows and columns, C with rows of c numbers and B with rows of b. */
-static void product(float *C, int64_t c, int64_t rows, int64_t columns, const float *A, int64_t ar, int64_t al,
-                    const float *B, int64_t b, int64_t length)
-{
-    for (int64_t j = 0; j < columns; j += 2 * W)
-        for (int64_t i = 0; i < rows; i += R)
-            if (columns - j >= 2 * W)
-                block(2, C + i * c + j, c, A + i * ar, ar, al, B + j, b, length);
-            else
-                block(1, C + i * c + j, c, A + i * ar, ar, al, B + j, b, length);
-}
+#define NUMBER float
+#include "numbers.h"
+#define NUMBER double
+#include "numbers.h"
+typedef four_float four;
+#define checked checked_float
+#define product product_float
+#define transpose transpose_float
+#define add_rows add_rows_float
 
 static inline vec larger(vec a, vec b)
 {
@@ -82,8 +47,8 @@ static inline vec larger(vec a, vec b)
     return (vec)(((bits)a & where) | ((bits)b & ~where));
 }
 
-/* e to the power of x <= 0, to 1 unit in the last place or two; below the smallest normal number 0, and NaN for NaN. */
-static inline vec exponential(vec x)
+/* e to the power of x <= 0, to 1 unit in the last place or two; 0 for x < `cut`, at least -87, and NaN for NaN. */
+static inline vec exponential(vec x, float cut)
 {
     const vec shift = (vec){} + 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, which is in the low bits */
     vec n = x * 1.44269504f + shift;
@@ -96,11 +61,11 @@ static inline vec exponential(vec x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    return (vec)(((bits)p + power) & ~(bits)(x < -87.0f));
+    return (vec)(((bits)p + power) & ~(bits)(x < cut));
 }
 
-/* Softmax of each column, in place. */
-static void softmax(float *gamma, int64_t K)
+/* Softmax of each column, in place; `cut` is the logarithm of what is taken for 0. */
+static void softmax(float *gamma, int64_t K, float cut)
 {
     const int64_t end = K * T;
     for (int t = 0; t < T; t += 2 * W) { /* two vectors at a time, since each step waits for the one before */
@@ -111,41 +76,11 @@ static void softmax(float *gamma, int64_t K)
             most[1] = larger(V(gamma, i + u), most[1]);
         }
         for (int64_t i = 0; i < end; i += T) {
-            sum[0] += V(gamma, i + t) = exponential(V(gamma, i + t) - most[0]);
-            sum[1] += V(gamma, i + u) = exponential(V(gamma, i + u) - most[1]);
+            sum[0] += V(gamma, i + t) = exponential(V(gamma, i + t) - most[0], cut);
+            sum[1] += V(gamma, i + u) = exponential(V(gamma, i + u) - most[1], cut);
         }
         sum[0] = 1.0f / sum[0], sum[1] = 1.0f / sum[1];
         for (int64_t i = 0; i < end; i += T) V(gamma, i + t) *= sum[0], V(gamma, i + u) *= sum[1];
-    }
-}
-
-/* out[j][i] = in[i][j], four by four: lays tokens down, or lets them stand again. */
-static void transpose(float *out, int64_t o, const float *in, int64_t n, int64_t rows, int64_t columns)
-{
-    for (int64_t i = 0; i < rows; i += 4) {
-        int64_t j = 0;
-        for (; i + 4 <= rows && j + 4 <= columns; j += 4) {
-            const float *from = in + i * n + j;
-            float *to = out + j * o + i;
-            for (int l = 0; l < 4; l++, from++, to += o)
-                *(four *)to = (four){from[0], from[n], from[2 * n], from[3 * n]};
-        }
-        for (; j < columns; j++)
-            for (int64_t l = i; l < rows && l < i + 4; l++) out[j * o + l] = in[l * n + j];
-    }
-}
-
-/* to[k] += sum over the tokens of a[k][t] (b[t], if given). */
-static void add_rows(float *to, const float *a, const float *b, int64_t K)
-{
-    for (int64_t k = 0; k < K; k++, a += T) {
-        four sum = {};
-        for (int t = 0; t < T; t += 4)
-            if (b)
-                sum += *(four *)(a + t) * *(four *)(b + t);
-            else
-                sum += *(four *)(a + t);
-        to[k] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
     }
 }
 
