@@ -17,7 +17,7 @@ check-notebooks: .venv/made      ## run each notebook alone, as on Colab
 lab: .venv/made                  ## open the notebooks in JupyterLab
 	$(BIN)/pip install --quiet -r requirements.txt jupyterlab && $(BIN)/jupyter lab book
 
-bench: .venv/made                ## time GMA against its targets and other methods; OPTIONS="--quick" for the short run
+bench: .venv/made                ## compile GMA in C if that can be, time it against its targets and other methods; OPTIONS="--quick" for the short run
 	-$(BIN)/pip install --quiet --no-deps -r requirements-bench.txt
 	$(BIN)/python -m gma_ref.timing $(OPTIONS)
 

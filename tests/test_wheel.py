@@ -89,6 +89,10 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
         if path.suffix in (".py", ".c", ".h")
     }
     assert sources | {"gma_ref/py.typed"} <= set(names)
+    measured = {path.name for path in (ROOT / "book" / "speed" / "measurements").glob("*.json")}
+    assert {f"gma_ref/timing/measurements/{name}" for name in measured} == {
+        name for name in names if name.startswith("gma_ref/timing/measurements/")
+    }
 
 
 def test_source_archive_holds_the_package_and_its_licences_but_no_part_of_its_tests(archives):
@@ -96,7 +100,8 @@ def test_source_archive_holds_the_package_and_its_licences_but_no_part_of_its_te
     with tarfile.open(built) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"gma_ref/__init__.py", "gma_ref/py.typed", "pyproject.toml", "LICENSE", "LICENSE-TEXT"} <= names
-    assert {name for name in names if name.split("/")[0] in ("book", "tests", "tools")} == set()
+    rest = {name for name in names if name.split("/")[0] in ("book", "tests", "tools") and not name.endswith(".json")}
+    assert rest <= {"book", "book/speed", "book/speed/measurements"}  # the folders of the measurements
 
 
 def test_example_of_the_readme_runs_in_an_empty_environment(wheel, environment):

@@ -4,7 +4,11 @@ import ast
 from pathlib import Path
 
 PLACEHOLDER = "https://github.com/YOUR_ACCOUNT/gma-book"
-EXTRAS = {"pytorch": {"torch", "gma_ref.pytorch"}, "proofs": {"sympy", "gma_ref.proofs"}}
+EXTRAS = {
+    "pytorch": {"torch", "gma_ref.pytorch"},
+    "timing": {"gma_ref.timing"},
+    "proofs": {"sympy", "gma_ref.proofs"},
+}
 
 CELL = """\
 # @title Get the code of this book: on Colab this cell installs it, elsewhere it changes nothing

@@ -4,6 +4,7 @@ The drawings, :func:`workflow` and :func:`compare_paths`, need nothing but NumPy
 functions that make one, loads Plotly when it is called, and the rest matplotlib.
 """
 
+from gma_ref.plots.curves import draw_curves, draw_roofline
 from gma_ref.plots.diagnostics import four_diagnostics
 from gma_ref.plots.diagram import workflow
 from gma_ref.plots.heatmaps import memory_heatmap, responsibility_heatmap
@@ -23,6 +24,8 @@ __all__ = [
     "book_style",
     "colour_map",
     "compare_paths",
+    "draw_curves",
+    "draw_roofline",
     "four_diagnostics",
     "memory_heatmap",
     "moving_components",

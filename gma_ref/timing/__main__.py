@@ -1,6 +1,7 @@
 """Measure GMA against its floor, its targets and other methods: ``python -m gma_ref.timing``."""
 
 import argparse
+import contextlib
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -14,12 +15,13 @@ from .compiled import own_program
 from .load import BusyError, Watch, require_quiet, watch_for
 from .record import write
 from .report import target_line, times_table
-from .sweep import ceilings, sweep_memory, sweep_times
+from .sweep import ceilings, compare_mixtures, sweep_memory, sweep_times
 from .targets import measure_targets
 
-LENGTHS = (512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536)
-QUICK_LENGTHS = (512, 2_048, 8_192)
+LENGTHS = (256, 512, 1_024, 2_048, 4_096, 16_384, 65_536)
+QUICK_LENGTHS = (256, 2_048, 8_192)
 LIBRARIES = ("torch", "numpy", "performer-pytorch", "mambapy")
+MIXTURES = 4_096  # tokens, for the two mixtures
 PARTS = ("targets", "times", "memory")
 
 
@@ -27,15 +29,11 @@ def main(arguments=None):
     """Run the comparison; return the exit status: 1 if something was wrong, 2 if the machine was busy."""
     given = _arguments(arguments)
     settings = _settings(given)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(settings.threads)
     try:
         return _run(given, settings)
     except BusyError as error:
         print(f"Refused: {error}.", file=sys.stderr)
         return 2
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _run(given, settings):
@@ -45,7 +43,9 @@ def _run(given, settings):
         require_quiet(before, "before the first measurement")
     noted = before.others()
     watch = Watch()
-    with own_program():
+    with own_program() if settings.device == "cpu" else contextlib.nullcontext() as said:
+        if said:
+            print(said)
         bench = Bench(settings, all_methods(), progress=sys.stderr.isatty())
         record = measure(bench, given.only)
     if given.refuse_busy:
@@ -68,7 +68,7 @@ def measure(bench, parts=PARTS):
         accelerator=torch.cuda.get_device_name() if on_cuda else None,
         float32_products=torch.get_float32_matmul_precision(),
     )
-    swept = [name for name in bench.methods if not name.endswith("_step")]
+    swept = [name for name, method in bench.methods.items() if method.swept]
     print(_title(settings))
     for method in bench.methods.values():
         if method.missing:
@@ -79,9 +79,10 @@ def measure(bench, parts=PARTS):
     if "times" in parts:
         limits = ceilings(bench)
         sweep_times(bench, QUICK_LENGTHS if settings.quick else LENGTHS, swept)
+        compare_mixtures(bench, MIXTURES)
     if "memory" in parts:
         if settings.quick:
-            swept = [name for name in ("gma", "gma_native", "gma_cumulative", "sdpa") if name in bench.methods]
+            swept = [name for name in ("gma", "gma_blocked", "gma_cumsum", "sdpa") if name in bench.methods]
         sweep_memory(bench, (2_048,) if settings.quick else (1_024, 4_096, 16_384, 65_536), swept)
     return {
         "format": "gma_ref.timing 1",
@@ -92,6 +93,7 @@ def measure(bench, parts=PARTS):
             for one in bench.methods.values()
         ],
         "checks": bench.checks,
+        "runs": bench.runs,
         "times": bench.times,
         "memory": bench.memory,
         "ceilings": limits,
@@ -104,7 +106,7 @@ def _settings(given):
     """Return the settings that the arguments ask for."""
     chosen = {name: getattr(given, name) for name in ("device", "dtype", "shrink", "quick")}
     repeats = given.repeats or (5 if given.quick else 9)
-    seconds = given.seconds or (2.0 if given.quick else 30.0)
+    seconds = given.seconds or (2.0 if given.quick else 15.0)
     threads = min(given.threads, usable_processors())
     return Settings(threads=threads, repeats=repeats, seconds_per_point=seconds, **chosen)
 
@@ -113,7 +115,8 @@ def _title(settings):
     """Return the line that says what is measured where."""
     where = "CPU" if settings.device == "cpu" else torch.cuda.get_device_name()
     sizes = f"B = {settings.batch}, H = {settings.heads}, d = {settings.width}, K = {settings.components}"
-    return f"{where}, {settings.dtype}, {settings.threads} threads, {sizes}\n"
+    threads = f"{settings.threads} thread" + "s" * (settings.threads > 1)
+    return f"{where}, {settings.dtype}, {threads}, {sizes}\n"
 
 
 def _say(record):

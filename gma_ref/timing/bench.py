@@ -1,87 +1,41 @@
 """The comparison itself: prepare, check, time in turns, measure memory, and keep everything for the record."""
 
 import time
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from contextlib import contextmanager
+from dataclasses import replace
 
 import psutil
 import torch
 
-from .clock import interleave, ratio
-from .compiled import compiled
-from .correctness import WrongResultError, check_call, check_gradients, slow_rows
+from .clock import interleave
+from .correctness import WrongResultError, altered, check_call, check_gradients, slow_rows
 from .decoding import STEPS
-from .inputs import Inputs, Problem
+from .inputs import Inputs
+from .load import Watch
 from .memory import peak_memory
 from .method import calls
-from .methods import FUNCTIONS
+from .methods import functions
 from .peers import layers, peers
+from .settings import Case, Settings
 
-__all__ = ["Bench", "Case", "Settings", "UnavailableError", "all_methods"]
+__all__ = ["CALLS", "Bench", "Case", "Settings", "UnavailableError", "all_methods"]
 
-CHECKED_AT = 300  # tokens, for gradients: the slow form makes N×N weights
+CALLS = 7  # of a slow callable, at least: two for its check, two to warm up, three samples
 
 
 class UnavailableError(RuntimeError):
     """Something cannot be measured here: it is not installed, or does not fit."""
 
 
-class Case(NamedTuple):
-    """One thing to time: a method at a length, causal or not, with gradients or without."""
-
-    method: str
-    tokens: int
-    causal: bool = True
-    training: bool = False
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a run measures, and how.
-
-    Attributes
-    ----------
-    device, dtype : str
-    threads : int
-        Of PyTorch.
-    batch, heads, width, components, seed : int
-        As in `Problem`.
-    repeats : int
-        Samples of each callable, at most.
-    seconds_per_point : float
-        A callable that would take longer for three samples is left out, and one that is slow gets fewer samples.
-    shrink : int
-        Divides every length: to try the harness in seconds.
-    quick : bool
-        Whether this is the short run.
-    """
-
-    device: str = "cpu"
-    dtype: str = "float32"
-    threads: int = 2
-    batch: int = 1
-    heads: int = 4
-    width: int = 64
-    components: int = 64
-    seed: int = 0
-    repeats: int = 9
-    seconds_per_point: float = 30.0
-    shrink: int = 1
-    quick: bool = False
-
-    def problem(self, tokens, heads=None):
-        """Return the problem of a length."""
-        chosen = {name: getattr(self, name) for name in ("batch", "width", "components", "dtype", "device", "seed")}
-        return Problem(max(2, tokens // self.shrink), heads=heads or self.heads, **chosen)
-
-
 def all_methods():
-    """Return everything that can be timed, by name."""
-    return {method.name: method for method in (*FUNCTIONS, *compiled(), *layers(), *peers(), *STEPS)}
+    """Return everything that can be timed, by name; GMA as it is built now."""
+    return {method.name: method for method in (*functions(), *layers(), *peers(), *STEPS)}
 
 
 class Bench:
-    """Measures cases and remembers all of it.
+    """Measures cases and remembers all of it: in ``times``, ``runs``, ``memory``, ``checks`` and ``skipped``.
+
+    What was timed in turns is one *run*, and has its number: only times of one run are to be compared.
 
     Parameters
     ----------
@@ -94,11 +48,11 @@ class Bench:
 
     def __init__(self, settings, methods, progress=False):
         self.settings, self.methods, self.progress = settings, methods, progress
-        self.checks, self.times, self.memory, self.skipped, self.wrong = [], [], [], [], []
+        self.checks, self.times, self.runs, self.memory, self.skipped, self.wrong = [], [], [], [], [], []
         self._loaded = set()
         self._slow = {}
 
-    def compare(self, cases, heads=None):
+    def compare(self, cases, heads=None, part="compared"):
         """Time some cases in turns, with equally many samples.
 
         Parameters
@@ -106,6 +60,8 @@ class Bench:
         cases : sequence of Case
         heads : int, optional
             Where it is not that of the settings.
+        part : str
+            Of what the times are a part, for the record.
 
         Returns
         -------
@@ -120,22 +76,22 @@ class Bench:
         """
         ready = {case: self.prepare(case, heads) for case in cases}
         fewest = min(self.samples(seconds) for _, seconds, _ in ready.values())
-        times = self.time(ready, dict.fromkeys(ready, fewest), heads)
+        times = self.time(ready, dict.fromkeys(ready, fewest), heads, part)
         return [times[case] for case in cases]
 
-    def ratio(self, numerator, denominator, heads=None):
-        """Return median and quartiles of the time of one case over that of another."""
-        return ratio(*self.compare((numerator, denominator), heads))
-
     def prepare(self, case, heads=None):
-        """Return the callable of a case, checked; how long its first call took; and the variant that was chosen."""
+        """Return the callable of a case, checked; how long a call took; and the variant that was chosen."""
+        with self.threads():
+            return self._prepare(case, heads)
+
+    def _prepare(self, case, heads):
         method = self.methods[case.method]
         problem = self.settings.problem(case.tokens, heads)
         self._require(method, problem)
         needed, free = self._needed(method, problem, case), self._free()
         if needed > 0.7 * free:
             raise UnavailableError(f"it takes about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
-        small, form = replace(problem, tokens=min(CHECKED_AT, problem.tokens)), (case.method, *case[2:])
+        small, form = replace(problem, tokens=min(method.checked_at, problem.tokens)), (case.method, *case[2:])
         if form not in self._loaded:
             if case.training:
                 self.checks += check_gradients(method, small, case.causal)
@@ -144,11 +100,14 @@ class Bench:
             self._loaded.add(form)
         prepared = method.prepare(self._inputs(problem), case.causal, case.training)
         call = calls(prepared, case.training)
-        key = (case.method, problem, case.causal)
+        key = (method.same_as or method.name, problem, case.causal)
         if key not in self._slow:
             self._slow[key] = slow_rows(method, prepared, problem)
-        start = time.perf_counter()
         try:
+            with altered(prepared):
+                call()
+            self.synchronise()
+            start = time.perf_counter()
             result = call()
             self.synchronise()
         except torch.cuda.OutOfMemoryError as error:
@@ -158,22 +117,30 @@ class Bench:
         self.checks.append(check_call(method, output, problem, case.causal, case.training, *self._slow[key]))
         return call, seconds, prepared.variant
 
-    def time(self, ready, repeats, heads=None):
+    def time(self, ready, repeats, heads=None, part="compared"):
         """Time cases that `prepare` has made ready, in turns, and keep the times."""
         label = f"N = {max(case.tokens for case in ready) // self.settings.shrink:,}"
-        times = interleave(
-            {case: call for case, (call, _, _) in ready.items()},
-            repeats=repeats,
-            synchronise=self.synchronise,
-            progress=label if self.progress else False,
-        )
+        watch, start = Watch(), time.perf_counter()
+        with self.threads():
+            times = interleave(
+                {case: call for case, (call, _, _) in ready.items()},
+                repeats=repeats,
+                synchronise=self.synchronise,
+                progress=label if self.progress else False,
+            )
+        run = {"run": len(self.runs) + 1, "part": part}
+        self.runs.append(run | {"seconds": time.perf_counter() - start, "others": watch.others()})
         for case, taken in times.items():
-            entry = self.describe(case, heads) | {
-                "median": taken.median,
-                "quartiles": list(taken.quartiles),
-                "samples": list(taken.samples),
-                "calls": taken.calls,
-            }
+            entry = (
+                run
+                | self.describe(case, heads)
+                | {
+                    "median": taken.median,
+                    "quartiles": list(taken.quartiles),
+                    "samples": list(taken.samples),
+                    "calls": taken.calls,
+                }
+            )
             variant = ready[case][2]
             self.times.append(entry | ({"variant": variant} if variant else {}))
         return times
@@ -206,7 +173,8 @@ class Bench:
 
     def samples(self, seconds):
         """Return how many samples of a call there shall be: as many as there is time for, at least three."""
-        return max(3, min(self.settings.repeats, int(self.settings.seconds_per_point / max(seconds, 1e-9)) - 1))
+        possible = int(self.settings.seconds_per_point / max(seconds, 1e-9)) - (CALLS - 3)
+        return max(3, min(self.settings.repeats, possible))
 
     def describe(self, case, heads=None):
         """Return the entry of a case, with the length that was measured."""
@@ -236,6 +204,16 @@ class Bench:
             return psutil.virtual_memory().available
         return torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
 
+    @contextmanager
+    def threads(self):
+        """Let PyTorch use as many threads as the settings say, until this is left."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(self.settings.threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
     def synchronise(self):
         """Wait until the device has finished."""
         if self.settings.device != "cpu":
@@ -245,6 +223,7 @@ class Bench:
 def _alone(name, problem, causal, training, threads):
     """Prepare one case in a process of its own: everything is loaded by a small call before the inputs are made."""
     torch.set_num_threads(threads)
-    method = all_methods()[name]
+    # a library is imported only if it is asked for
+    method = next(method for make in (functions, layers, peers) for method in make() if method.name == name)
     calls(method.prepare(Inputs(replace(problem, tokens=min(256, problem.tokens))), causal, training), training)()
     return calls(method.prepare(Inputs(problem), causal, training), training)

@@ -1,6 +1,7 @@
 """Times of several callables, taken in turns, so that whatever drifts hits all of them alike."""
 
 import gc
+import math
 import statistics
 import time
 from contextlib import contextmanager
@@ -51,7 +52,8 @@ def interleave(calls, *, repeats=7, warmup=1, least=2e-3, synchronise=None, prog
     repeats : int or dict of str to int
         Samples of each. A callable with fewer than another takes part in some rounds only, evenly spread.
     warmup : int
-        Calls of each before the first sample, at least one: it also tells how many calls make a sample.
+        Calls of each before the clock counts, at least one. One to three more calls, of which the shortest counts,
+        tell how many make a sample.
     least : float
         Seconds that a sample should last at least. A shorter call is repeated within the sample.
     synchronise : callable, optional
@@ -109,7 +111,8 @@ def ratio(numerator, denominator):
     tuple of float
         Median, first and third quartile. Two samples of one round lie close in time, so a slow minute cancels.
     """
-    return median_and_quartiles([a / b for a, b in zip(numerator.samples, denominator.samples, strict=True)])
+    pairs = zip(numerator.samples, denominator.samples, strict=True)
+    return median_and_quartiles([a / b for a, b in pairs])
 
 
 def _nothing():
@@ -118,13 +121,14 @@ def _nothing():
 
 def _warm_up(call, warmup, least, synchronise, clock):
     """Call a few times, and return how many calls last `least` seconds."""
-    for _ in range(warmup):
-        seconds = _sample(call, 1, synchronise, clock)
+    for _ in range(warmup):  # the first call may build something: what it takes says nothing of the next
+        _sample(call, 1, synchronise, clock)
+    seconds = _sample(call, 1, synchronise, clock)
     if seconds >= least:
         return 1
-    # the first call may have built something: what the next ones take decides
-    seconds = min(_sample(call, 1, synchronise, clock) for _ in range(3))
-    return max(1, min(10_000, round(least / max(seconds, 1e-7))))
+    seconds = min(seconds, *(_sample(call, 1, synchronise, clock) for _ in range(2)))
+    # rounded up, but not for an error of rounding
+    return max(1, min(10_000, math.ceil(least / max(seconds, 1e-7) - 1e-6)))
 
 
 def _sample(call, calls, synchronise, clock):

@@ -1,29 +1,47 @@
-"""GMA by its program in C, compiled for one run: what the user has compiled decides nothing."""
+"""The program in C under GMA: compiled for one run, put aside for a while, and named."""
 
 import contextlib
-import functools
 import os
 import tempfile
 
-from gma_ref import pytorch
 from gma_ref.pytorch import native
 
-from .method import Method
-from .methods import ROUTED, gaussian_mixture
-
-__all__ = ["compiled", "own_program"]
+__all__ = ["own_program", "program", "without_program"]
 
 
 @contextlib.contextmanager
 def own_program():
-    """Compile the program into a folder that goes when this is left; without a compiler, go on without."""
+    """Compile the program into a folder that goes when this is left: what the user has compiled decides nothing.
+
+    Yields
+    ------
+    str
+        A sentence that says what was compiled, or why there is none: without a compiler everything goes on without.
+    """
+    with _folder_of_programs():
+        try:
+            native.build()
+            said = f"GMA's program in C: compiled for this run by {native.library.compiler()}"
+        except RuntimeError as error:
+            said = f"GMA without its program in C, in PyTorch's operations: {error}"
+        yield said
+
+
+@contextlib.contextmanager
+def without_program():
+    """Go on without the program until this is left, as where there is no compiler."""
+    with _folder_of_programs():
+        yield
+
+
+@contextlib.contextmanager
+def _folder_of_programs():
+    """Look for programs in an empty folder until this is left; fresh processes look there too."""
     before = os.environ.get("GMA_REF_CACHE")
     with tempfile.TemporaryDirectory(prefix="gma-ref-timing-") as folder:
-        os.environ["GMA_REF_CACHE"] = folder  # fresh processes look here too
+        os.environ["GMA_REF_CACHE"] = folder
         native.built.cache_clear()
         try:
-            with contextlib.suppress(RuntimeError):  # `compiled` says that it is missing
-                native.build()
             yield
         finally:
             del os.environ["GMA_REF_CACHE"]
@@ -32,24 +50,8 @@ def own_program():
             native.built.cache_clear()
 
 
-def compiled():
-    """Return GMA by the program in C, if that has been built."""
-    attend = functools.partial(pytorch.gaussian_mixture_attention, implementation="native")
-    return [
-        Method(
-            "gma_native",
-            "GMA native",
-            ROUTED,
-            functools.partial(gaussian_mixture, attend=attend),
-            lambda problem, causal, training: (8 if training else 3) * problem.bytes_of_q,
-            missing=native.missing(),
-            refuses=_refuses,
-        )
-    ]
-
-
-def _refuses(problem):
-    """Return why the program does not take a problem, or None."""
-    if problem.device != "cpu" or problem.dtype != "float32":
-        return "takes float32 on the CPU alone"
-    return None
+def program(problem):
+    """Return ``"in C"`` or ``"in PyTorch"``: what GMA as users call it takes for a problem."""
+    if problem.device == "cpu" and problem.dtype == "float32" and native.missing() is None:
+        return "in C"
+    return "in PyTorch"

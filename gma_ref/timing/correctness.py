@@ -1,11 +1,14 @@
 """Every call is compared with a slow form of itself before it is timed: a wrong result is not worth a time."""
 
+import random
+from contextlib import contextmanager
+
 import torch
 
 from .inputs import Inputs
 from .method import calls
 
-__all__ = ["WrongResultError", "check_call", "check_gradients", "slow_rows"]
+__all__ = ["WrongResultError", "altered", "check_call", "check_gradients", "slow_rows"]
 
 # Of the largest entry; the slow form is in float64, and a peer may keep a few of its parameters in float32
 ALLOWED = {"float64": 1e-6, "float32": 5e-4, "bfloat16": 1e-1, "float16": 2e-2}
@@ -16,11 +19,30 @@ class WrongResultError(ArithmeticError):
 
 
 def slow_rows(method, prepared, problem):
-    """Return the rows at which a method is checked on a problem, and what the slow form gives there."""
-    device = problem.device
-    rows = torch.tensor(sorted({row for row in method.rows(problem.tokens) if row >= 0}), device=device)
+    """Return the rows at which a method is checked on a problem, and what the slow form gives there.
+
+    Six are drawn anew each time, after the method was prepared: it cannot know them.
+    """
+    rows = {row for row in method.rows(problem.tokens) if row >= 0}
+    if method.any_row:
+        rows.update(random.SystemRandom().sample(range(problem.tokens), min(6, problem.tokens)))
+    rows = torch.tensor(sorted(rows), device=problem.device)
     with torch.no_grad():
         return rows, prepared.slow(_wide(prepared.leaves), rows)
+
+
+@contextmanager
+def altered(prepared):
+    """Change the first input in place, for a while: what a call keeps from then is not the result for its inputs."""
+    leaf = next(iter(prepared.leaves.values()))
+    before = leaf.detach().clone()
+    with torch.no_grad():
+        leaf.mul_(-0.5)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            leaf.copy_(before)
 
 
 def check_call(method, output, problem, causal, training, rows, expected):
@@ -63,7 +85,10 @@ def check_gradients(method, problem, causal):
         If one differs by more than rounding, or is not finite.
     """
     prepared = method.prepare(Inputs(problem), causal, True)
-    output, *gradients = calls(prepared, training=True)()
+    call = calls(prepared, training=True)
+    with altered(prepared):
+        call()
+    output, *gradients = call()
     wide = {name: leaf.requires_grad_() for name, leaf in _wide(prepared.leaves).items()}
     expected = prepared.slow(wide, torch.arange(problem.tokens, device=output.device))
     expected_gradients = torch.autograd.grad(expected, tuple(wide.values()), prepared.upstream.double())

@@ -15,7 +15,7 @@ class Prepared:
     Attributes
     ----------
     leaves : dict of str to Tensor
-        What gradients are taken for.
+        What gradients are taken for. The first of them is changed before the check, to see that the call reads it.
     forward : callable
         Gives the output from the leaves.
     slow : callable
@@ -59,6 +59,14 @@ class Method:
         Whether it has a backward pass.
     rows : callable
         ``rows(N)``: positions at which it is checked on long inputs.
+    any_row : bool
+        Whether positions that are drawn for the occasion come to these.
+    checked_at : int
+        Tokens for which all its gradients are checked; more than two blocks of a method that goes by blocks.
+    same_as : str or None
+        Another method with the same slow form for the same inputs, which then serves both.
+    swept : bool
+        Whether it is an attention function or a block, to be timed at every length.
     missing : str or None
         Why it cannot be measured here.
     refuses : callable
@@ -74,6 +82,10 @@ class Method:
     causal: tuple = (False, True)
     trains: bool = True
     rows: Callable = field(default=lambda tokens: sorted({0, 1, tokens // 3, tokens // 2, tokens - 2, tokens - 1}))
+    any_row: bool = True
+    checked_at: int = 1_100
+    same_as: str | None = None
+    swept: bool = True
     missing: str | None = None
     refuses: Callable = field(default=lambda problem: None)
 

@@ -10,14 +10,19 @@ import torch
 
 from gma_ref import pytorch
 from gma_ref.models.linear_attention import elu_features, favor_features, linear_attention, orthogonal_directions
+from gma_ref.pytorch import native
 
 from . import slow
+from .compiled import program
+from .cumulative import cumulative_rows, cumulative_sums
 from .method import Method, Prepared
 from .softmax import fastest_softmax
 
-__all__ = ["FUNCTIONS", "ROUTED", "gaussian_mixture"]
+__all__ = ["functions"]
 
+ROUTED = "responsibilities of queries and keys, write and read; gradients of q, k, v and of the mixture"
 FLOOR_BLOCK = 512  # tokens
+SHARPER = 20  # times: variances of about 0.4 in place of 8
 
 
 def _floor(inputs, causal, training):
@@ -36,10 +41,10 @@ def _floor(inputs, causal, training):
                 torch.bmm(block, matrix, out=buffer)
         return buffer
 
-    def last_product(leaves, rows):
-        return inputs.v.double().flatten(0, 1)[:, (N - 1) // FLOOR_BLOCK * FLOOR_BLOCK :] @ matrix.double()
+    def last_product(wide, rows):
+        return wide["v"].flatten(0, 1)[:, (N - 1) // FLOOR_BLOCK * FLOOR_BLOCK :] @ matrix.double()
 
-    return Prepared({}, forward, last_product)
+    return Prepared({"v": inputs.v}, forward, last_product)
 
 
 def _softmax(inputs, causal, training):
@@ -54,61 +59,40 @@ def _softmax(inputs, causal, training):
     )
 
 
-def gaussian_mixture(inputs, causal, training, attend):
-    """Take the gradients of q, k, v and of the mixture's three tensors."""
+def _gma(inputs, causal, training, implementation, sharper=1):
+    """GMA by the package, with the gradients of q, k, v and of the mixture's three tensors."""
     leaves = {name: getattr(inputs, name) for name in ("q", "k", "v", "mu", "variance", "log_prior")}
+    if sharper != 1:
+        leaves["variance"] = inputs.variance.detach() / sharper
+    attend = functools.partial(pytorch.gaussian_mixture_attention, implementation=implementation, causal=causal)
+    variant = program(inputs.problem) if implementation == "auto" and sharper == 1 else None
+    return _routed(leaves, attend, causal, inputs.upstream if training else None, variant)
+
+
+def _cumulative_rows(inputs, causal, training):
+    """Cumulative sums in the fastest order, into a buffer that is kept from call to call."""
+    leaves = {name: getattr(inputs, name) for name in ("q", "k", "v", "mu", "variance", "log_prior")}
+    room = inputs.v.new_empty(*inputs.k.shape[:-1], inputs.problem.components, inputs.problem.width)
+    return _routed(leaves, functools.partial(cumulative_rows, room=room), causal, None)
+
+
+def _cumulative_sums(inputs, causal, training):
+    leaves = {name: getattr(inputs, name) for name in ("q", "k", "v", "mu", "variance", "log_prior")}
+    return _routed(leaves, cumulative_sums, causal, inputs.upstream if training else None)
+
+
+def _routed(leaves, attend, causal, upstream, variant=None):
     for leaf in leaves.values():
         leaf.requires_grad_()
-    mixture = pytorch.GaussianMixture(inputs.mu, inputs.variance, inputs.log_prior)
+    q, k, v, *parameters = leaves.values()
+    mixture = pytorch.GaussianMixture(*parameters)
     return Prepared(
         leaves,
-        lambda: attend(inputs.q, inputs.k, inputs.v, mixture, causal=causal),
+        lambda: attend(q, k, v, mixture),
         lambda wide, rows: slow.gaussian_mixture(**wide, rows=rows, causal=causal),
-        inputs.upstream if training else None,
+        upstream,
+        variant,
     )
-
-
-def plain_responsibilities(x, mixture):
-    """Return Eq. (3) by two products, the square multiplied out: fast, and good for mixtures that lie near 0.
-
-    Parameters
-    ----------
-    x : Tensor, (..., N, d_r)
-    mixture : gma_ref.pytorch.GaussianMixture
-
-    Returns
-    -------
-    Tensor, (..., N, K)
-    """
-    precision = 1 / mixture.variance
-    offset = mixture.log_prior - (mixture.variance.log() + mixture.mu**2 * precision).sum(dim=-1) / 2
-    by_square, by_linear = -precision.mT / 2, (mixture.mu * precision).mT
-    x = x.to(mixture.mu.dtype)
-    return torch.softmax(x**2 @ by_square + x @ by_linear + offset[..., None, :], dim=-1)
-
-
-def cumulative_sums(q, k, v, mixture, *, causal, eps=1e-6):
-    r"""Causal GMA by the prefix memories of all tokens, Eqs. (5b) and (8b), as fast as that goes in plain PyTorch.
-
-    .. math:: \tilde V^{(i)} = \sum_{j \le i} \gamma^K_j v_j^\top, \qquad
-              o_i = \frac{\gamma^Q_i \tilde V^{(i)}}{\gamma^Q_i Z^{(i)} + \epsilon}
-
-    Parameters
-    ----------
-    q, k, v : Tensor, (..., N, width)
-    mixture : gma_ref.pytorch.GaussianMixture
-    causal : bool
-        True; a bidirectional form needs no prefixes.
-    eps : float
-
-    Returns
-    -------
-    Tensor, (..., N, d_v)
-    """
-    gamma_q, gamma_k = plain_responsibilities(q, mixture), plain_responsibilities(k, mixture)
-    V_tilde = (gamma_k[..., None] * v[..., None, :]).cumsum_(dim=-3)  # in place: half the time of a new tensor
-    d = (gamma_q * gamma_k.cumsum(dim=-2)).sum(dim=-1, keepdim=True)
-    return ((gamma_q[..., None, :] @ V_tilde)[..., 0, :] / (d + eps)).to(v.dtype)
 
 
 def _linear(inputs, causal, training, features=elu_features):
@@ -161,44 +145,103 @@ def _prefixes(problem, causal, training):
     return (5 if training else 3) * (problem.components + 1) * problem.bytes_of_q
 
 
-_blocked = functools.partial(pytorch.gaussian_mixture_attention, implementation="blocked")
-_naive = functools.partial(pytorch.gaussian_mixture_attention, implementation="naive")
-ROUTED = "responsibilities of queries and keys, write and read; gradients of q, k, v and of the mixture"
+def _not_beside_itself(problem):
+    """Return why GMA in PyTorch is not measured beside GMA, or None."""
+    if program(problem) == "in C":
+        return None
+    return f"is GMA itself, for {problem.dtype} on {problem.device}"
 
-FUNCTIONS = [
-    Method(
-        "floor", "floor", "six bare products a head, in cache", _floor, _per_token(1, 1), causal=(False,), trains=False
-    ),
-    Method("gma", "GMA blocked", ROUTED, functools.partial(gaussian_mixture, attend=_blocked), _per_token(3, 8)),
-    Method("gma_naive", "GMA naive", ROUTED, functools.partial(gaussian_mixture, attend=_naive), _prefixes),
-    Method(
-        "gma_cumulative",
-        "GMA cumulative",
-        ROUTED + "; every prefix memory is made",
-        functools.partial(gaussian_mixture, attend=cumulative_sums),
-        _prefixes,
-        causal=(True,),
-    ),
-    Method(
-        "sdpa",
-        "SDPA",
-        "scores, softmax and weighted sum by PyTorch's fastest kernel; gradients of q, k, v",
-        _softmax,
-        _quadratic,
-        growth=2,
-    ),
-    Method(
-        "elu",
-        "linear, elu + 1",
-        "features and weighted sums in plain PyTorch, not a fused kernel; gradients of q, k, v",
-        _linear,
-        _per_token(8, 24),
-    ),
-    Method(
-        "favor",
-        "FAVOR+",
-        "d log d random features (266 at d = 64), and weighted sums in plain PyTorch; gradients of q, k, v",
-        _favor,
-        _per_token(24, 80),
-    ),
-]
+
+def functions():
+    """Return the attention functions and the floor, as they can be measured here and now."""
+    return [
+        Method(
+            "floor",
+            "floor",
+            "six bare products a head, in cache",
+            _floor,
+            _per_token(1, 1),
+            causal=(False,),
+            trains=False,
+        ),
+        Method(
+            "gma",
+            "GMA",
+            ROUTED + '; implementation="auto": the program in C where it has been built',
+            functools.partial(_gma, implementation="auto"),
+            _per_token(3, 8),
+        ),
+        Method(
+            "gma_blocked",
+            "GMA in PyTorch",
+            'the same; implementation="blocked": what is taken where there is no program in C',
+            functools.partial(_gma, implementation="blocked"),
+            _per_token(3, 8),
+            same_as="gma",
+            missing="GMA is this form here" if native.missing() else None,
+            refuses=_not_beside_itself,
+        ),
+        Method(
+            "gma_naive",
+            "GMA naive",
+            'the same; implementation="naive": the form for teaching',
+            functools.partial(_gma, implementation="naive"),
+            _prefixes,
+            same_as="gma",
+        ),
+        Method(
+            "gma_cumulative",
+            "GMA, row by row",
+            "the same, but every prefix memory is made: token after token, into a buffer that is kept",
+            _cumulative_rows,
+            _prefixes,
+            same_as="gma",
+            causal=(True,),
+            trains=False,
+        ),
+        Method(
+            "gma_cumsum",
+            "GMA, torch.cumsum",
+            "the same, but every prefix memory is made: by torch.cumsum along the tokens, which lie last",
+            _cumulative_sums,
+            _prefixes,
+            same_as="gma",
+            causal=(True,),
+        ),
+        *(
+            Method(
+                f"{name}_sharp",
+                f"{title}, sharp mixture",
+                f"the same, with variances divided by {SHARPER}",
+                functools.partial(_gma, implementation=implementation, sharper=SHARPER),
+                _per_token(6, 16),
+                same_as="gma_sharp",
+                swept=False,
+                missing="GMA is this form here" if name == "gma_blocked" and native.missing() else None,
+                refuses=_not_beside_itself if name == "gma_blocked" else lambda problem: None,
+            )
+            for name, title, implementation in (("gma", "GMA", "auto"), ("gma_blocked", "GMA in PyTorch", "blocked"))
+        ),
+        Method(
+            "sdpa",
+            "SDPA",
+            "scores, softmax and weighted sum by PyTorch's fastest kernel; gradients of q, k, v",
+            _softmax,
+            _quadratic,
+            growth=2,
+        ),
+        Method(
+            "elu",
+            "linear, elu + 1",
+            "features and weighted sums in plain PyTorch, not a fused kernel; gradients of q, k, v",
+            _linear,
+            _per_token(8, 24),
+        ),
+        Method(
+            "favor",
+            "FAVOR+",
+            "d log d random features (266 at d = 64), and weighted sums in plain PyTorch; gradients of q, k, v",
+            _favor,
+            _per_token(24, 80),
+        ),
+    ]

@@ -10,7 +10,10 @@ import jsonschema
 from .clock import median_and_quartiles
 from .schema import SCHEMA
 
-__all__ = ["read", "select", "write"]
+__all__ = ["measurements", "read", "record_of", "select", "write"]
+
+# In an installed package the files lie within it, in a checkout beside the chapter
+_FOLDERS = (Path(__file__).parent / "measurements", Path(__file__).parents[2] / "book" / "speed" / "measurements")
 
 
 def write(path, record):
@@ -47,8 +50,9 @@ def read(path):
     Returns
     -------
     dict
-        ``provenance``, ``settings``, ``load``, ``methods``, ``checks``, ``times``, ``memory``, ``ceilings``,
-        ``targets``, ``skipped``. Times are in seconds, memory is in bytes.
+        ``provenance``, ``settings``, ``load``, ``methods``, ``checks``, ``runs``, ``times``, ``memory``, ``ceilings``,
+        ``targets``, ``skipped``. What was timed in turns has the number of one run. Times are in seconds, memory is in
+        bytes.
 
     Raises
     ------
@@ -61,6 +65,35 @@ def read(path):
         raise ValueError(f"{Path(path).name} is not JSON: {error}") from error
     _validate(record, Path(path).name)
     return record
+
+
+def measurements():
+    """Return where the measurements lie that come with the book.
+
+    Returns
+    -------
+    dict of str to Path
+        By the file's name without its ending: ``read(measurements()["cpu"])``.
+    """
+    return {path.stem: path for folder in _FOLDERS for path in sorted(folder.glob("*.json"))}
+
+
+def record_of(device):
+    """Return the book's record of a device: that of a full run, else of a short one, else None.
+
+    Parameters
+    ----------
+    device : str
+        ``"cpu"`` or ``"cuda"``.
+
+    Returns
+    -------
+    dict or None
+        As `read` returns it.
+    """
+    found = measurements()
+    paths = [found[name] for name in (device, f"{device}-quick") if name in found]
+    return read(paths[0]) if paths else None
 
 
 def select(entries, **wanted):

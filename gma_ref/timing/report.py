@@ -1,5 +1,7 @@
 """The tables that a run prints."""
 
+from .record import select
+
 __all__ = ["target_line", "times_table"]
 
 
@@ -9,7 +11,7 @@ def target_line(row):
     value = "-" if row["value"] is None else _number(row["value"])
     spread = " to ".join(map(_number, row["quartiles"])) if row["quartiles"] else ""
     note = f"  ({row['note']})" if row["note"] else ""
-    title = f"{row['title']}, {row['at']}"
+    title = f"{row['program']}: {row['title']}, {row['at']}"
     return f"{row['verdict']:12} {value:>8} {bound:9} {spread:17} {title}{note}"
 
 
@@ -19,13 +21,21 @@ def _number(value):
 
 
 def times_table(record, causal, training):
-    """Return the medians of one form as a table in milliseconds: a line for each length, a column for each method."""
-    wanted = [e for e in record["times"] if e["causal"] == causal and e["training"] == training]
-    wanted = [e for e in wanted if e["heads"] == record["settings"]["heads"]]
-    names = [method["name"] for method in record["methods"] if any(e["method"] == method["name"] for e in wanted)]
-    names = [name for name in names if not name.endswith("_step")]
-    lengths = sorted({e["tokens"] for e in wanted if e["method"] in names})
-    # measured twice, in the sweep and for a target: the later one stands
+    """Return a sweep's medians of one form as a table in milliseconds: a line a length, a column a method.
+
+    Parameters
+    ----------
+    record : dict
+        Or anything with the list ``times`` of a `Bench`: ``{"times": bench.times}``.
+    causal, training : bool
+
+    Returns
+    -------
+    str
+    """
+    wanted = select(record["times"], part="sweep", causal=causal, training=training)
+    names = list(dict.fromkeys(e["method"] for e in wanted))
+    lengths = sorted({e["tokens"] for e in wanted})
     medians = {(e["method"], e["tokens"]): e["median"] * 1e3 for e in wanted}
     lines = [f"{'N':>9} " + " ".join(f"{name:>14}" for name in names)]
     for length in lengths:

@@ -23,6 +23,7 @@ _CASE = {
     "training": {"type": "boolean"},
     "heads": _COUNT,
 }
+_RUN = {"run": {"type": "integer", "minimum": 1}, "part": _WORD}
 _PROVENANCE = {
     "date": {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$"},
     "commit": {"type": ["string", "null"], "pattern": "^[0-9a-f]{40}$"},
@@ -66,8 +67,11 @@ SCHEMA = {
             ),
             # the largest error against the slow form, over the largest entry of the slow form
             "checks": _list({**_CASE, "what": _WORD, "error": _NUMBER, "allowed": _NUMBER}),
+            # what was timed in turns is a run; "others": processors that other programs kept busy in it
+            "runs": _list({**_RUN, "seconds": _SECONDS, "others": _NUMBER}),
             "times": _list(
                 {
+                    **_RUN,
                     **_CASE,
                     "median": _SECONDS,
                     "quartiles": {"type": "array", "items": _SECONDS, "minItems": 2, "maxItems": 2},
@@ -84,6 +88,7 @@ SCHEMA = {
                     "name": _WORD,
                     "title": _WORD,
                     "at": _WORD,
+                    "program": {"enum": ["in C", "in PyTorch"]},
                     "value": {"type": ["number", "null"]},
                     "quartiles": {"type": ["array", "null"], "items": _NUMBER},
                     "bound": {"type": ["number", "null"]},

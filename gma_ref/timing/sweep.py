@@ -2,10 +2,10 @@
 
 import torch
 
-from .bench import Case, UnavailableError
+from .bench import CALLS, Case, UnavailableError
 from .clock import interleave
 
-__all__ = ["ceilings", "sweep_memory", "sweep_times"]
+__all__ = ["ceilings", "compare_mixtures", "sweep_memory", "sweep_times"]
 
 
 def sweep_times(bench, lengths, methods):
@@ -34,26 +34,26 @@ def sweep_times(bench, lengths, methods):
                         _refuse_long(bench, case, method.growth, last.get(case[:1] + case[2:]))
                         prepared = bench.prepare(case)
                         last[case[:1] + case[2:]] = tokens, prepared[1]
-                        # where the check took long too, there is no time for a warm-up and three samples
-                        _refuse_long(bench, case, method.growth, (tokens, prepared[1] * 4 / 5))
+                        # where the check took long too, there is no time for the rest
+                        _refuse_long(bench, case, method.growth, (tokens, prepared[1] * (CALLS - 2) / CALLS))
                         ready[case] = prepared
                     except Exception as error:  # one method that fails must not take the others with it
                         bench.skip(case, error)
             repeats = {case: bench.samples(seconds) for case, (_, seconds, _) in ready.items()}
-            times = bench.time(ready, repeats) if ready else {}
+            times = bench.time(ready, repeats, part="sweep") if ready else {}
             for case, taken in times.items():
                 last[case[:1] + case[2:]] = tokens, taken.median
 
 
 def _refuse_long(bench, case, growth, before):
-    """Raise UnavailableError if a case would take longer for its check, its warm-up and three samples than it may."""
+    """Raise UnavailableError if a case would take longer than it may, for its check, its warm-up and three samples."""
     if before is None:
         return
     length, seconds = before
-    expected = 5 * seconds * (case.tokens / length) ** growth
+    expected = CALLS * seconds * (case.tokens / length) ** growth
     if expected > bench.settings.seconds_per_point:
         raise UnavailableError(
-            f"it would take about {expected:.2g} s, more than {bench.settings.seconds_per_point:g} s"
+            f"check and samples would take about {expected:.2g} s, more than {bench.settings.seconds_per_point:g} s"
         )
 
 
@@ -79,12 +79,33 @@ def sweep_memory(bench, lengths, methods):
 
 
 def _slowest(bench, case):
-    """Return the longest length at which a case was timed, and a fifth of its time there, or None."""
+    """Return the longest length at which a case was timed, and the share of one call of its time there, or None."""
     timed = [entry for entry in bench.times if all(entry[name] == value for name, value in _form(case).items())]
     if not timed:
         return None
     longest = max(timed, key=lambda entry: entry["tokens"])
-    return longest["tokens"] * bench.settings.shrink, longest["median"] / 5  # one call, not five
+    return longest["tokens"] * bench.settings.shrink, longest["median"] / CALLS  # there is one call
+
+
+def compare_mixtures(bench, tokens):
+    """Time GMA with the usual mixture and with a sharp one, causally, in turns.
+
+    Parameters
+    ----------
+    bench : Bench
+    tokens : int
+    """
+    names = [name for name in ("gma", "gma_sharp", "gma_blocked", "gma_blocked_sharp") if name in bench.methods]
+    for training in (False, True):
+        ready = {}
+        for case in (Case(name, tokens, causal=True, training=training) for name in names):
+            try:
+                ready[case] = bench.prepare(case)
+            except Exception as error:  # one method that fails must not take the others with it
+                bench.skip(case, error)
+        if ready:
+            fewest = min(bench.samples(seconds) for _, seconds, _ in ready.values())
+            bench.time(ready, dict.fromkeys(ready, fewest), part="mixtures")
 
 
 def _form(case):
@@ -98,15 +119,16 @@ def ceilings(bench):
     -------
     dict
         ``product_flop_per_second``, of two square matrices of width 2,048, and ``copy_bytes_per_second``, read and
-        written, of 256 MB.
+        written, of 256 MB: by the fastest sample of each, as a limit is not what is usual.
     """
     side, numbers = 2048 // bench.settings.shrink, 2**26 // bench.settings.shrink
     dtype = getattr(torch, bench.settings.dtype)
     a, b, c = (torch.ones(side, side, dtype=dtype, device=bench.settings.device) for _ in range(3))
     source, copy = (torch.ones(numbers, dtype=torch.float32, device=bench.settings.device) for _ in range(2))
     calls = {"product": lambda: torch.mm(a, b, out=c), "copy": lambda: copy.copy_(source)}
-    times = interleave(calls, repeats=bench.settings.repeats, synchronise=bench.synchronise)
+    with bench.threads():
+        times = interleave(calls, repeats=bench.settings.repeats, synchronise=bench.synchronise)
     return {
-        "product_flop_per_second": 2 * side**3 / times["product"].median,
-        "copy_bytes_per_second": 2 * source.nbytes / times["copy"].median,
+        "product_flop_per_second": 2 * side**3 / min(times["product"].samples),
+        "copy_bytes_per_second": 2 * source.nbytes / min(times["copy"].samples),
     }

@@ -29,7 +29,7 @@ def test_order_is_interleaved_and_turns_back():
     clock, log = Clock(), []
     calls = {name: clock.call(1.0, log, name) for name in "abc"}
     interleave(calls, repeats=4, warmup=2, clock=clock)
-    assert "".join(log) == "aabbcc" + "abc" + "cba" + "abc" + "cba"
+    assert "".join(log) == "aaabbbccc" + "abc" + "cba" + "abc" + "cba"
 
 
 def test_steady_drift_hits_all_alike():
@@ -51,18 +51,32 @@ def test_short_calls_are_repeated_within_a_sample():
     assert len(log) == 1 + 3 + 3 * 200
 
 
+@pytest.mark.parametrize(("first", "later", "calls"), [(10e-3, 1e-6, 2000), (1e-6, 1.4e-3, 2), (5e-3, 3e-3, 1)])
+def test_a_sample_lasts_two_milliseconds_whatever_the_first_call_took(first, later, calls):
+    clock, log = Clock(), []
+
+    def call():
+        clock.now += later if log else first
+        log.append(None)
+
+    times = interleave({"a": call}, repeats=3, clock=clock)["a"]
+    assert times.calls == calls
+    assert times.median == pytest.approx(later)
+    assert times.median * times.calls > 1.999e-3
+
+
 def test_what_gets_fewer_samples_takes_part_in_evenly_spread_rounds():
     clock, log = Clock(), []
     calls = {name: clock.call(1.0, log, name) for name in "ab"}
     times = interleave(calls, repeats={"a": 6, "b": 2}, clock=clock)
-    assert "".join(log[2:]) == "a" + "a" + "ab" + "a" + "a" + "ba"
+    assert "".join(log[4:]) == "a" + "a" + "ab" + "a" + "a" + "ba"
     assert [len(times[name].samples) for name in "ab"] == [6, 2]
 
 
 def test_device_is_waited_for_before_and_after_each_sample():
     log = []
     interleave({"a": lambda: log.append("call")}, repeats=2, least=0, synchronise=lambda: log.append("wait"))
-    assert log == ["wait", "call", "wait"] * 3
+    assert log == ["wait", "call", "wait"] * 4
 
 
 def test_work_that_runs_behind_the_call_belongs_to_it():
@@ -83,7 +97,7 @@ def test_collector_of_cycles_is_off_during_samples_and_restored():
     assert gc.isenabled()
     assert states[-2:] == [False, False]
     with pytest.raises(ZeroDivisionError):
-        interleave({"a": lambda: 1 / (len(states) < 5 and states.append(0) is None)}, repeats=9, least=0)
+        interleave({"a": lambda: 1 / (len(states) < 7 and states.append(0) is None)}, repeats=9, least=0)
     assert gc.isenabled()
 
 

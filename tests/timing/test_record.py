@@ -8,11 +8,12 @@ import jsonschema
 import pytest
 
 from gma_ref._provenance import provenance
-from gma_ref.timing import read, select, write
+from gma_ref.timing import measurements, read, record_of, select, write
 from gma_ref.timing.schema import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 CASE = {"method": "gma", "tokens": 512, "causal": True, "training": False, "heads": 4}
+RUN = {"run": 1, "part": "sweep"}
 
 
 def record():
@@ -36,7 +37,10 @@ def record():
         "load": {"before": 0.0, "during": 0.1, "busy": False},
         "methods": [{"name": "gma", "title": "GMA", "includes": "all", "missing": None}],
         "checks": [CASE | {"what": "output", "error": 1e-7, "allowed": 5e-4}],
-        "times": [CASE | {"median": 0.2, "quartiles": [0.15, 0.25], "samples": [0.1, 0.3, 0.2], "calls": 1}],
+        "runs": [RUN | {"seconds": 0.7, "others": 0.05}],
+        "times": [
+            RUN | CASE | {"median": 0.2, "quartiles": [0.15, 0.25], "samples": [0.1, 0.3, 0.2], "calls": 1},
+        ],
         "memory": [CASE | {"peak": 100, "held": 120, "over": -20}],
         "ceilings": {"copy_bytes_per_second": 1e10},
         "targets": [
@@ -44,6 +48,7 @@ def record():
                 "name": "crossover",
                 "title": "crossover",
                 "at": "N",
+                "program": "in C",
                 "value": None,
                 "quartiles": None,
                 "bound": 1024,
@@ -138,6 +143,17 @@ def test_entries_are_selected_by_their_fields():
     assert select(entries, method="a", tokens=2) == [entries[2]]
 
 
+def test_full_record_of_a_device_goes_before_a_short_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("gma_ref.timing.record._FOLDERS", (tmp_path,))
+    assert record_of("cuda") is None
+    for name, repeats in (("cuda-quick", 3), ("cuda", 9)):
+        made = record()
+        made["settings"]["repeats"] = repeats
+        write(tmp_path / f"{name}.json", made)
+        assert record_of("cuda")["settings"]["repeats"] == repeats
+    assert record_of("cpu") is None
+
+
 def test_nan_is_neither_written_nor_read(tmp_path):
     spoilt, path = record(), tmp_path / "cpu.json"
     spoilt["ceilings"]["copy_bytes_per_second"] = float("nan")
@@ -154,3 +170,14 @@ def test_committed_measurements_are_valid_and_name_no_place():
     for path in (*folder.glob("cpu*.json"), *folder.glob("cuda*.json")):
         assert read(path)["checks"], path.name
         assert not re.search(r"/(home|root|work|usr|tmp)\b|\\\\", path.read_text(encoding="utf-8")), path.name
+
+
+def test_one_record_of_the_processor_is_committed():
+    assert len(list((ROOT / "book" / "speed" / "measurements").glob("cpu*.json"))) == 1
+
+
+def test_committed_measurements_are_found_by_name():
+    folder = ROOT / "book" / "speed" / "measurements"
+    found = measurements()
+    assert found == {path.stem: path for path in folder.glob("*.json")}
+    assert "initialisation" in found
