@@ -242,7 +242,7 @@ def test_gradient_that_is_wrong_behind_the_first_two_blocks_is_refused():
 
         @staticmethod
         def backward(ctx, gradient):
-            keep = torch.arange(gradient.shape[-2])[:, None] < 2 * linear._BLOCK
+            keep = torch.arange(gradient.shape[-2])[:, None] < 2 * linear_attention._BLOCK
             return gradient * keep
 
     bench = planted(lambda forward: lambda: CutOff.apply(forward()))
