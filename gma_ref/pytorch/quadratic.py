@@ -219,9 +219,10 @@ def negligible(eps, dtype):
     """Return the largest responsibility that is taken for 0, since ε in the denominator hides it from any output.
 
     In float32 the products of smaller ones lie below the smallest normal number, which processors take slowly: a sharp
-    mixture would cost ten times as much. With ε = 0 nothing is hidden, and all are kept.
+    mixture would cost ten times as much. With ε = 0 nothing is hidden, and all are kept. A larger ε than usual hides
+    more, but not from the memory, and products of what is larger than this are normal numbers.
     """
-    return 1e-13 * eps if dtype == torch.float32 else 0.0
+    return 1e-13 * min(eps, 1e-6) if dtype == torch.float32 else 0.0
 
 
 def rows(tokens):
