@@ -102,7 +102,7 @@ class Expanded(Form):
         mu = mu - centre if centred else mu
         precision = variance.reciprocal()
         least = precision.amin(-2, keepdim=True)
-        terms = torch.log(precision / least) - precision * mu * mu
+        terms = (torch.log(precision) - torch.log(least)) - precision * mu * mu
         offset = (log_prior + terms.sum(-1) / 2)[:, None]
         by_square = None if equal else ((least - precision) / 2).mT.contiguous()
         by_linear = (precision * mu).mT.contiguous()
@@ -162,7 +162,7 @@ class Differences(Form):
         mu, variance, log_prior = mu.to(dtype), variance.to(dtype), log_prior.to(dtype)
         precision = variance.reciprocal()
         least = precision.amin(-2, keepdim=True)
-        offset = (log_prior + torch.log(precision / least).sum(-1) / 2)[:, None]
+        offset = (log_prior + (torch.log(precision) - torch.log(least)).sum(-1) / 2)[:, None]
         scale = precision.sqrt().mT
         sums = torch.zeros_like(scale), torch.zeros_like(scale), torch.zeros_like(offset)
         return cls(mu, precision, None, offset, None, scale, *sums)
