@@ -42,8 +42,13 @@ RC = {
 }
 
 
-def use_book_style():
+def use_book_style(vector=False):
     """Give all later figures the book's style; in a notebook also twice the pixels, which keeps print and phones crisp.
+
+    Parameters
+    ----------
+    vector : bool
+        In a notebook, SVG instead of pixels: less to load for large figures of a few lines.
 
     Raises
     ------
@@ -57,7 +62,7 @@ def use_book_style():
         from matplotlib_inline.config import InlineBackend
 
         # The setting itself, since older versions of matplotlib configure the notebook again after the first cell.
-        InlineBackend.instance(parent=get_ipython()).figure_formats = {"retina"}
+        InlineBackend.instance(parent=get_ipython()).figure_formats = {"svg" if vector else "retina"}
 
 
 def book_style():

@@ -22,7 +22,7 @@ from .blocked_forward import (
     with_ones,
 )
 from .blocked_pieces import Room, pieces, tiles
-from .numerics import compute_dtype, full_precision
+from .numerics import compute_dtype, full_precision, keep
 from .quadratic import Form, choose_form, negligible, responsibilities
 
 
@@ -187,14 +187,16 @@ class Tile:
 
     def keys(self, i, j):
         """Return features, responsibilities and values with a column of ones."""
-        phi, gamma_k = responsibilities(self.form, self.k[:, :, i:j], self.room, "gamma_k")
-        values = with_ones(self.v[:, :, i:j], self.room)
+        mask = None if self.mask is None else self.mask[..., i:j]  # what it leaves out may overflow, and 0·∞ is NaN
+        k, v = (keep(mask, tokens[:, :, i:j]) for tokens in (self.k, self.v))
+        phi, gamma_k = responsibilities(self.form, k, self.room, "gamma_k")
+        values = with_ones(v, self.room)
         if needs_care(gamma_k, values):
             phi = without_non_finite(phi)
             for array in (gamma_k, values):
                 array.nan_to_num_(0, 0, 0)
-        if self.mask is not None:
-            gamma_k.masked_fill_(~self.mask[..., i:j, None], 0)
+        if mask is not None:
+            gamma_k.masked_fill_(~mask[..., None], 0)
         return phi, gamma_k, values
 
     def finish_queries(self, i, j, phi, gamma_q, by_gamma, poison):

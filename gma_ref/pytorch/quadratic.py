@@ -102,7 +102,7 @@ class Expanded(Form):
         mu = mu - centre if centred else mu
         precision = variance.reciprocal()
         least = precision.amin(-2, keepdim=True)
-        terms = torch.log(precision / least) - precision * mu * mu
+        terms = (torch.log(precision) - torch.log(least)) - precision * mu * mu
         offset = (log_prior + terms.sum(-1) / 2)[:, None]
         by_square = None if equal else ((least - precision) / 2).mT.contiguous()
         by_linear = (precision * mu).mT.contiguous()
@@ -162,7 +162,7 @@ class Differences(Form):
         mu, variance, log_prior = mu.to(dtype), variance.to(dtype), log_prior.to(dtype)
         precision = variance.reciprocal()
         least = precision.amin(-2, keepdim=True)
-        offset = (log_prior + torch.log(precision / least).sum(-1) / 2)[:, None]
+        offset = (log_prior + (torch.log(precision) - torch.log(least)).sum(-1) / 2)[:, None]
         scale = precision.sqrt().mT
         sums = torch.zeros_like(scale), torch.zeros_like(scale), torch.zeros_like(offset)
         return cls(mu, precision, None, offset, None, scale, *sums)
@@ -219,9 +219,10 @@ def negligible(eps, dtype):
     """Return the largest responsibility that is taken for 0, since ε in the denominator hides it from any output.
 
     In float32 the products of smaller ones lie below the smallest normal number, which processors take slowly: a sharp
-    mixture would cost ten times as much. With ε = 0 nothing is hidden, and all are kept.
+    mixture would cost ten times as much. With ε = 0 nothing is hidden, and all are kept. A larger ε than usual hides
+    more, but not from the memory, and products of what is larger than this are normal numbers.
     """
-    return 1e-13 * eps if dtype == torch.float32 else 0.0
+    return 1e-13 * min(eps, 1e-6) if dtype == torch.float32 else 0.0
 
 
 def rows(tokens):

@@ -139,6 +139,8 @@ def as_float(name, value):
 
 def as_size(name, value):
     """Return a stabilizer (ε, ε_σ, a ridge) or a radius as a float that is finite and not negative."""
+    if type(value) is float and 0 <= value < math.inf:  # nearly always
+        return value
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
     try:

@@ -13,7 +13,7 @@ from gma_ref._provenance import provenance, usable_processors
 from .bench import Bench, Settings, all_methods
 from .compiled import own_program
 from .load import BusyError, Watch, require_quiet, watch_for
-from .record import write
+from .record import select, write
 from .report import target_line, times_table
 from .sweep import ceilings, compare_mixtures, sweep_memory, sweep_times
 from .targets import measure_targets
@@ -123,7 +123,8 @@ def _say(record):
     """Print the tables of times, what was left out, and how busy the machine was."""
     for causal in (False, True):
         for training in (False, True):
-            print("\n" + times_table(record, causal, training))
+            if select(record["times"], part="sweep", causal=causal, training=training):
+                print("\n" + times_table(record, causal, training))
     for entry in record["skipped"]:
         form = ("causal" if entry["causal"] else "bidirectional") + (", training" if entry["training"] else "")
         print(f"left out: {entry['method']}, {form}, N = {entry['tokens']:,}: {entry['reason']}")

@@ -91,7 +91,7 @@ class Bench:
         needed, free = self._needed(method, problem, case), self._free()
         if needed > 0.7 * free:
             raise UnavailableError(f"it takes about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
-        small, form = replace(problem, tokens=min(method.checked_at, problem.tokens)), (case.method, *case[2:])
+        small, form = replace(problem, tokens=method.checked_at), (case.method, *case[2:])
         if form not in self._loaded:
             if case.training:
                 self.checks += check_gradients(method, small, case.causal)

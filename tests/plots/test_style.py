@@ -57,6 +57,8 @@ def test_a_notebook_gets_twice_the_pixels_and_the_card():
         nbformat.v4.new_code_cell("import matplotlib.pyplot as plt\nfrom gma_ref import plots\nplots.use_book_style()"),
         nbformat.v4.new_code_cell("plt.plot([1, 2]);"),
         nbformat.v4.new_code_cell("plots.workflow('read')"),
+        nbformat.v4.new_code_cell("plots.use_book_style(vector=True)"),
+        nbformat.v4.new_code_cell("plt.plot([1, 2]);"),
     ]
     nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     [figure] = notebook.cells[1].outputs
@@ -64,3 +66,6 @@ def test_a_notebook_gets_twice_the_pixels_and_the_card():
     assert 400 < size["width"] < 640
     [drawing] = notebook.cells[2].outputs
     assert drawing["data"]["image/svg+xml"] == str(plots.workflow("read"))
+    [figure] = notebook.cells[4].outputs
+    assert "image/svg+xml" in figure["data"]
+    assert "image/png" not in figure["data"]

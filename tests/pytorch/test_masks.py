@@ -60,6 +60,22 @@ def test_masked_keys_write_nothing_and_get_nothing_whatever_they_hold(held, caus
 
 @every_implementation
 @both_modes
+@pytest.mark.parametrize("equal", [False, True], ids=["", "one covariance"])
+def test_masked_keys_so_large_that_products_overflow_do_nothing_either(equal, causal, implementation):
+    arrays, upstream = draw_problem()
+    arrays[4] *= not equal
+    options = {"causal": causal, "key_mask": MASK, "implementation": implementation}
+    expected_output, expected = run(arrays, upstream, **options)
+    for which in (1, 2):
+        large = [array.copy() for array in arrays]
+        large[which][:, ~MASK] = 1e308
+        output, found = run(large, upstream, **options)
+        assert_allclose(output, expected_output, rtol=1e-11)
+        assert_same(found, expected)
+
+
+@every_implementation
+@both_modes
 @pytest.mark.parametrize("eps", [0.0, 1e-6])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_row_that_no_key_reaches_is_zero_with_gradients_of_zero(dtype, eps, causal, implementation):

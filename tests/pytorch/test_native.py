@@ -205,6 +205,24 @@ def test_responsibilities_that_eps_hides_are_0_and_without_eps_all_are_kept(step
 
 
 @needs_compiler
+@both_modes
+@pytest.mark.parametrize("program", ["eager", "auto"])
+@pytest.mark.parametrize("eps", [1.0, 1e12, 1e14])
+def test_a_large_eps_hides_nothing_from_the_memory(steps, eps, program, causal):
+    arrays, upstream = draw_problem(N=40, K=3, d_r=1, d_v=3, batch=(), heads=())
+    arrays[0][:], arrays[1][:], arrays[3][:] = 0, 0, [[0], [1], [9]]
+    arrays[4][:] = 0.5413  # e^-40 = 2e-18 for the last
+    options = {"causal": causal, "eps": eps}
+    expected = results(arrays, upstream, torch.float64, **options)
+    found = results(arrays, upstream, torch.float32, program=program, **options)
+    assert_close(found, expected)
+    assert 0 < expected["Z"][2] < 1e-13
+    np.testing.assert_allclose(found["Z"], expected["Z"], rtol=1e-4)
+    np.testing.assert_allclose(found["output"], expected["output"], rtol=1e-3)
+    assert bool(steps) == (program == "auto")
+
+
+@needs_compiler
 def test_every_task_is_done_once_and_what_they_return_is_put_together(steps):
     check_threads()
 

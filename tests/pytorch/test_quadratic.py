@@ -211,3 +211,14 @@ def test_responsibilities_that_eps_hides_are_0_and_no_others(dtype):
     assert (cut[small] == 0).all() if dtype == torch.float32 else torch.equal(cut, kept)
     assert torch.equal(cut[~small], kept[~small])
     assert quadratic.negligible(0.0, dtype) == 0
+
+
+def test_variances_may_be_farther_apart_than_float32_reaches():
+    x, mu = torch.tensor([[[[0.0], [0.1], [3.0]]]]), torch.tensor([[[0.0], [1.0]]])
+    variance, log_prior = torch.tensor([[[1e-3], [1e37]]]), torch.zeros(1, 2)
+    form = choose_form(mu, variance, log_prior, torch.float32)
+    gamma = quadratic.responsibilities(form, x, Room(torch.float32, x.device), "gamma")[1]
+    exact = torch.distributions.Normal(mu[0, :, 0].double(), variance[0, :, 0].double().sqrt()).log_prob(
+        x[0, 0].double()
+    )
+    torch.testing.assert_close(gamma[0, 0].double(), torch.softmax(exact, dim=-1), rtol=1e-5, atol=1e-12)

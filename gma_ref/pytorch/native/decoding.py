@@ -1,7 +1,7 @@
 """One token of each sequence by the C program, without gradients: `step.c`."""
 
-import ctypes
 import functools
+import struct
 from math import prod
 
 import torch
@@ -9,17 +9,7 @@ import torch
 from .library import built
 
 FLOAT32 = {torch.float32}
-NAMES = "q k v mu variance log_prior V_tilde Z output V_tilde_out Z_out".split()
-
-
-class Step(ctypes.Structure):
-    """As in `step.c`."""
-
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in "sequences mixtures d_r K d_v".split()),
-        ("eps", ctypes.c_double),
-        *((name, ctypes.c_void_p) for name in NAMES),
-    ]
+STEP = struct.Struct("5qd11P")  # `Step` of `step.c`: five sizes, eps, and the addresses of eleven arrays
 
 
 def step(q, k, v, mu, variance, log_prior, state, eps):
@@ -36,9 +26,8 @@ def step(q, k, v, mu, variance, log_prior, state, eps):
         return None
     given = [tensor.contiguous() for tensor in given]
     made = [q.new_empty(shape) for shape in (shapes[2], *shapes[6:])]
-    addresses = [tensor.data_ptr() for tensor in given] + ([] if state else [None, None])
-    call = Step(*sizes, eps, *addresses, *[tensor.data_ptr() for tensor in made])
-    told = function(ctypes.byref(call))
+    addresses = [tensor.data_ptr() for tensor in given] + ([] if state else [0, 0])
+    told = function(STEP.pack(*sizes, eps, *addresses, *[tensor.data_ptr() for tensor in made]))
     if told == 1:
         raise MemoryError("gma_step found no memory for its buffers")
     return made if told == 0 else None

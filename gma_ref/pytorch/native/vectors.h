@@ -21,6 +21,7 @@
 enum { T = 32, R = 8, W = BYTES / 4 }; /* tokens of a tile, rows of a block of a product, numbers of a vector */
 typedef float vec __attribute__((vector_size(BYTES), may_alias));
 typedef int32_t bits __attribute__((vector_size(BYTES), may_alias));
+typedef uint32_t counts __attribute__((vector_size(BYTES), may_alias)); /* of which sums may overflow */
 #define V(array, i) (*(vec *)((array) + (i))) /* the vector that begins at a number of an array */
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -52,7 +53,7 @@ static inline vec exponential(vec x, float cut)
 {
     const vec shift = (vec){} + 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, which is in the low bits */
     vec n = x * 1.44269504f + shift;
-    bits power = (bits)n << 23;
+    const counts power = (counts)n << 23;
     n -= shift;
     vec r = x - n * 0.693359375f + n * 2.12194440e-4f;
     vec p = 1.9875691500e-4f * r + 1.3981999507e-3f;
@@ -61,7 +62,7 @@ static inline vec exponential(vec x, float cut)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    return (vec)(((bits)p + power) & ~(bits)(x < cut));
+    return (vec)(((counts)p + power) & ~(counts)(x < cut));
 }
 
 /* Softmax of each column, in place; `cut` is the logarithm of what is taken for 0. */
