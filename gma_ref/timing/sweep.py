@@ -119,7 +119,7 @@ def ceilings(bench):
     -------
     dict
         ``product_flop_per_second``, of two square matrices of width 2,048, and ``copy_bytes_per_second``, read and
-        written, of 256 MB: by the fastest sample of each, as a limit is not what is usual.
+        written, of 268 MB: by the fastest sample of each, as a limit is not what is usual.
     """
     side, numbers = 2048 // bench.settings.shrink, 2**26 // bench.settings.shrink
     dtype = getattr(torch, bench.settings.dtype)

@@ -6,7 +6,7 @@ from math import prod
 
 import torch
 
-from .library import built
+from .library import NO_MEMORY, built
 
 FLOAT32 = {torch.float32}
 STEP = struct.Struct("5qd11P")  # `Step` of `step.c`: five sizes, eps, and the addresses of eleven arrays
@@ -28,7 +28,7 @@ def step(q, k, v, mu, variance, log_prior, state, eps):
     made = [q.new_empty(shape) for shape in (shapes[2], *shapes[6:])]
     addresses = [tensor.data_ptr() for tensor in given] + ([] if state else [0, 0])
     told = function(STEP.pack(*sizes, eps, *addresses, *[tensor.data_ptr() for tensor in made]))
-    if told == 1:
+    if told == NO_MEMORY:
         raise MemoryError("gma_step found no memory for its buffers")
     return made if told == 0 else None
 

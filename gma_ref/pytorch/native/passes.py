@@ -42,9 +42,9 @@ def serves(program, form, dtype, *tensors):
         return False
     if program == "native":
         require_built()
-    if built() is None or not isinstance(form, Expanded) or block_length(form.mu.shape[-2], causal=True) % TILE:
+    if built() is None or dtype != torch.float32 or not isinstance(form, Expanded):
         return False
-    if dtype != torch.float32:
+    if block_length(form.mu.shape[-2], causal=True) % TILE:
         return False
     given = [tensor for tensor in tensors if tensor is not None]
     return all(t.device.type == "cpu" and t.dtype == torch.float32 and t.numel() for t in given)
