@@ -27,6 +27,8 @@ class Config:
     max_len : int, optional
         The context length: later tokens are all given the last position, and softmax attention reads the last `max_len`
         tokens only. Without it positions run on, and softmax attention reads everything.
+    d_mlp : int, optional
+        The width inside the MLPs; without it 4 d_model.
     dropout : float
         Of the embedded tokens and of what each half of a layer adds, in training.
     num_classes : int, optional
@@ -42,13 +44,14 @@ class Config:
     mixer_options: dict = field(default_factory=dict)
     causal: bool = True
     max_len: int | None = None
+    d_mlp: int | None = None
     dropout: float = 0.0
     num_classes: int | None = None
 
     def __post_init__(self):
         for name in ("vocabulary", "num_layers", "d_model", "num_heads"):
             as_width(name, getattr(self, name))
-        for name in ("max_len", "num_classes"):
+        for name in ("max_len", "d_mlp", "num_classes"):
             if getattr(self, name) is not None:
                 as_width(name, getattr(self, name))
         if as_size("dropout", self.dropout) >= 1:

@@ -29,6 +29,9 @@ class Settings:
     """Width."""
     num_heads: int = 4
     """Heads."""
+    parameters: int | None = None
+    """Parameters of the whole model, as nearly as MLPs whose width is a multiple of 8 can meet it, whatever the mixer
+    takes; without it the MLPs are four times as wide as the model."""
     num_components: int = 64
     """K, the slots of a head of GMA; the other mixers have none."""
     convolution: int = 4
@@ -86,7 +89,7 @@ class Settings:
         for name in ("num_layers", "d_model", "num_heads", "num_components", "batch", "accumulation", "evaluate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("length", "steps", "minutes", "patience", "evaluation_tokens", "final_tokens"):
+        for name in ("length", "steps", "minutes", "patience", "evaluation_tokens", "final_tokens", "parameters"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be positive, got {value}")

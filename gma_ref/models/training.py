@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -14,6 +14,7 @@ from torch import nn
 from gma_ref._provenance import provenance
 
 from .config import Config
+from .mixers import num_parameters
 from .parameters import parameter_groups
 from .settings import Settings
 from .state import snapshot, step_seed, write_text, write_whole
@@ -51,8 +52,20 @@ def build_model(settings: Settings, task) -> nn.Module:
         dropout=settings.dropout,
         num_classes=task.num_classes,
     )
+    if settings.parameters is not None:
+        config = replace(config, d_mlp=_width_within(settings.parameters, config))
     torch.manual_seed(settings.seed)
     return Transformer(config)
+
+
+def _width_within(parameters, config):
+    """Return the width of the MLPs, in steps of 8, with which the model comes closest to a number of parameters."""
+    per_unit = config.num_layers * (2 * config.d_model + 1)  # one row in, one column out, one bias
+    least = num_parameters(Transformer(replace(config, d_mlp=8)))
+    width = 8 + 8 * round((parameters - least) / (8 * per_unit))
+    if width < 8:
+        raise ValueError(f"parameters must be at least {least:,} for such a model, got {parameters:,}")
+    return width
 
 
 def train(settings: Settings, folder=None, *, task=None, model=None, until=None, device="auto", progress=None) -> Run:
@@ -142,7 +155,7 @@ def _log(settings, trainer, made):
         "command": settings.command(),
         "settings": settings.as_dict(),
         "model": asdict(model.config) if hasattr(model, "config") else None,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "parameters": num_parameters(model),
         "provenance": made,
         "history": progress.history,
         "result": result,

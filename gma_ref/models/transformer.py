@@ -35,17 +35,17 @@ class StreamState(NamedTuple):
 
 
 class Block(nn.Module):
-    """One layer: x + mixer(norm(x)), then x + MLP(norm(x)), with four times the width and GELU inside."""
+    """One layer: x + mixer(norm(x)), then x + MLP(norm(x)), wider inside and with GELU."""
 
     def __init__(self, config):
         super().__init__()
-        d = config.d_model
+        d, inside = config.d_model, config.d_mlp or 4 * config.d_model
         options = {"num_heads": config.num_heads, "causal": config.causal} | config.mixer_options
         if config.mixer == "softmax" and config.causal:
             options.setdefault("window", config.max_len)
         self.norm_mixer, self.norm_mlp = nn.LayerNorm(d), nn.LayerNorm(d)
         self.mixer = make_mixer(config.mixer, d, **options)
-        self.mlp = nn.Sequential(nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d))
+        self.mlp = nn.Sequential(nn.Linear(d, inside), nn.GELU(), nn.Linear(inside, d))
         self.dropout = nn.Dropout(config.dropout)
         for linear in (self.mlp[0], self.mlp[2]):
             nn.init.normal_(linear.weight, std=linear.in_features**-0.5)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from gma_ref.models.evaluation import evaluate
+from gma_ref.models.mixers import MIXERS
 from gma_ref.models.settings import Settings
 from gma_ref.models.state import read_tensors
 from gma_ref.models.tasks import IGNORED, Batch, make_task
@@ -50,6 +51,22 @@ def test_seed_decides_the_first_weights_whatever_was_drawn_before():
     torch.rand(5)
     again = build_model(settings, task).state_dict()
     assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+@pytest.mark.parametrize("convolution", [0, 4])
+def test_models_have_the_parameters_that_are_asked_for(mixer, convolution):
+    if mixer == "mamba":
+        pytest.importorskip("mambapy")
+    task = small_task()
+    for layers, asked in ((1, 200_000), (3, 650_000)):
+        settings = Settings(mixer=mixer, num_layers=layers, parameters=asked, convolution=convolution)
+        model = build_model(settings, task)
+        per_step = 8 * layers * (2 * settings.d_model + 1)
+        assert abs(sum(parameter.numel() for parameter in model.parameters()) - asked) <= per_step / 2
+        assert model.config.d_mlp % 8 == 0
+    with pytest.raises(ValueError, match=r"^parameters must be at least [\d,]+ for such a model, got 1,000$"):
+        build_model(Settings(mixer=mixer, parameters=1000, convolution=convolution), task)
 
 
 def test_accumulation_gives_the_same_gradient():
