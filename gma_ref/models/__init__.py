@@ -11,6 +11,7 @@ _LAZY = (
     "experiments",
     "linear_attention",
     "mixers",
+    "summary",
     "tasks",
     "training",
     "transformer",

@@ -16,6 +16,7 @@ from gma_ref.plots.moving_spectrum import moving_spectrum
 from gma_ref.plots.palette import PALETTE, Shades
 from gma_ref.plots.paths import compare_paths
 from gma_ref.plots.style import book_style, colour_map, use_book_style
+from gma_ref.plots.training import draw_scores, draw_trends
 
 __all__ = [
     "PALETTE",
@@ -26,6 +27,8 @@ __all__ = [
     "compare_paths",
     "draw_curves",
     "draw_roofline",
+    "draw_scores",
+    "draw_trends",
     "four_diagnostics",
     "memory_heatmap",
     "moving_components",

@@ -1,0 +1,125 @@
+"""What the logs of several runs say together: means over seeds, differences, and a verdict with its rule."""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+__all__ = ["Difference", "Mean", "difference", "mean_of", "scores", "verdict"]
+
+
+class Mean(NamedTuple):
+    """The mean of some scores, and how far it would move with other seeds."""
+
+    value: float
+    standard_error: float
+    count: int
+
+    def __format__(self, spec):
+        """Write ``mean ± standard error``, both in the format asked for."""
+        return f"{self.value:{spec}} ± {self.standard_error:{spec}}"
+
+
+class Difference(NamedTuple):
+    """The difference of two means, its standard error, and the degrees of freedom of Student's t for it."""
+
+    value: float
+    standard_error: float
+    degrees: float
+
+    def interval(self, quantile: float) -> tuple[float, float]:
+        """Return the ends of an interval: so many standard errors to each side, such as a quantile of Student's t."""
+        return self.value - quantile * self.standard_error, self.value + quantile * self.standard_error
+
+
+def scores(logs: Iterable[dict], part: str = "validation", by: str = "mixer", **settings) -> dict:
+    """Collect the final scores of runs.
+
+    Parameters
+    ----------
+    logs : iterable of dict
+        As `gma_ref.models.experiments.logs` returns them.
+    part : {"validation", "test"}
+    by : str
+        The setting whose values tell the groups apart.
+    **settings
+        What the runs must have been made with; others are left out.
+
+    Returns
+    -------
+    dict
+        For each value of the setting the scores, in the order of the seeds.
+
+    Raises
+    ------
+    ValueError
+        If a run has no such score: to leave out those that went wrong would favour what goes wrong.
+    """
+    found = {}
+    for log in sorted(logs, key=lambda log: log["settings"]["seed"]):
+        if any(log["settings"][name] != value for name, value in settings.items()):
+            continue
+        result = (log["result"] or {}).get(part)
+        if result is None:
+            stopped = log["result"] and log["result"]["stopped"]
+            raise ValueError(f"logs must have a {part} score, which {log['name']} has not: {stopped or 'not finished'}")
+        found.setdefault(log["settings"][by], []).append(result["score"])
+    return found
+
+
+def mean_of(values: Sequence[float]) -> Mean:
+    """Return the mean of at least two scores, with its standard error s / √n."""
+    _check("values", values)
+    return Mean(statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values)), len(values))
+
+
+def difference(values: Sequence[float], others: Sequence[float]) -> Difference:
+    r"""Return how much larger the mean of some scores is than that of others, by Welch's rule.
+
+    .. math:: s^2 = \frac{s_1^2}{n_1} + \frac{s_2^2}{n_2}, \qquad
+              \nu = \frac{s^4}{\frac{(s_1^2/n_1)^2}{n_1 - 1} + \frac{(s_2^2/n_2)^2}{n_2 - 1}}
+
+    The two may spread differently, and are taken as independent: what they have in common, such as the text that they
+    are judged by, is not used.
+
+    Parameters
+    ----------
+    values, others : sequence of float
+        Scores of runs that differ in their seeds, at least two each.
+    """
+    _check("values", values), _check("others", others)
+    squares = [statistics.variance(group) / len(group) for group in (values, others)]
+    degrees = [len(group) - 1 for group in (values, others)]
+    total = sum(squares)
+    spread = sum(square**2 / degree for square, degree in zip(squares, degrees, strict=True))
+    return Difference(
+        statistics.fmean(values) - statistics.fmean(others),
+        math.sqrt(total),
+        total**2 / spread if spread else float(sum(degrees)),  # all alike: no spread to tell them apart by
+    )
+
+
+def verdict(difference: Difference, errors: float = 2.0, unit: str = "bits per character") -> str:
+    """Say what a difference means for the first of the two.
+
+    Parameters
+    ----------
+    difference : Difference
+    errors : float
+        How many standard errors are nothing yet.
+    unit : str
+        That of the scores: bits should be few, accuracy should be high.
+
+    Returns
+    -------
+    {"better", "no worse", "worse"}
+        "no worse" if it is behind by at most so many standard errors and not better by more than them.
+    """
+    behind = -difference.value if unit == "accuracy" else difference.value
+    allowed = errors * difference.standard_error
+    return "worse" if behind > allowed else "better" if behind < -allowed else "no worse"
+
+
+def _check(name, values):
+    if len(values) < 2:
+        raise ValueError(f"{name} must be at least two scores, since one has no spread, got {len(values)}")

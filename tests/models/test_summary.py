@@ -1,0 +1,91 @@
+"""Means over seeds, differences and verdicts, against NumPy and SciPy."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gma_ref.models import summary
+
+stats = pytest.importorskip("scipy.stats")
+
+GMA = [2.438, 2.431, 2.447]
+SOFTMAX = [2.421, 2.4165, 2.419, 2.430]
+
+
+def log(mixer, seed, score, part="validation", **settings):
+    result = {"stopped": "the budget is used up", "validation": None, "test": None} | {part: {"score": score}}
+    return {"name": f"{mixer}-s{seed}", "settings": {"mixer": mixer, "seed": seed} | settings, "result": result}
+
+
+def test_mean_is_that_of_numpy_and_its_error_that_of_scipy():
+    found = summary.mean_of(GMA)
+    assert found.value == pytest.approx(np.mean(GMA))
+    assert found.standard_error == pytest.approx(stats.sem(GMA))
+    assert found.count == 3
+    assert f"{found:.3f}" == "2.439 ± 0.005"
+
+
+def test_difference_is_that_of_welch_by_scipy():
+    found = summary.difference(GMA, SOFTMAX)
+    welch = stats.ttest_ind(GMA, SOFTMAX, equal_var=False)
+    assert found.value / found.standard_error == pytest.approx(welch.statistic)
+    assert found.degrees == pytest.approx(welch.df)
+    ends = welch.confidence_interval(0.95)
+    assert found.interval(stats.t.ppf(0.975, found.degrees)) == pytest.approx((ends.low, ends.high))
+
+
+def test_scores_that_are_all_alike_have_no_error():
+    found = summary.difference([2.0, 2.0], [1.5, 1.5, 1.5])
+    assert found == (0.5, 0.0, 3.0)
+    assert summary.verdict(found) == "worse"
+
+
+@pytest.mark.parametrize(
+    ("value", "in_bits", "in_accuracy"),
+    [
+        (-0.021, "better", "worse"),
+        (-0.02, "no worse", "no worse"),
+        (0.0, "no worse", "no worse"),
+        (0.02, "no worse", "no worse"),
+        (0.021, "worse", "better"),
+    ],
+)
+def test_verdict_allows_two_standard_errors(value, in_bits, in_accuracy):
+    difference = summary.Difference(value, 0.01, 4.0)
+    assert summary.verdict(difference) == in_bits
+    assert summary.verdict(difference, unit="accuracy") == in_accuracy
+    assert summary.verdict(difference, errors=3) == "no worse"
+
+
+def test_scores_come_by_group_in_the_order_of_the_seeds():
+    logs = [log("gma", 2, 2.5), log("gma", 1, 2.4), log("softmax", 1, 2.3), log("gma", 3, 2.6)]
+    assert summary.scores(logs) == {"gma": [2.4, 2.5, 2.6], "softmax": [2.3]}
+
+
+def test_scores_are_of_the_part_and_the_settings_asked_for():
+    logs = [log("gma", 1, 2.4, "test", lr=0.1), log("gma", 2, 2.5, "test", lr=0.2), log("gma", 3, 2.6, lr=0.3)]
+    assert summary.scores(logs, "test", lr=0.1) == {"gma": [2.4]}
+    assert summary.scores(logs[:2], "test", by="lr") == {0.1: [2.4], 0.2: [2.5]}
+    assert summary.scores(logs, lr=0.3) == {"gma": [2.6]}
+
+
+def test_run_without_a_score_is_not_left_out_in_silence():
+    stopped = log("gma", 1, None)
+    stopped["result"] |= {"stopped": "loss must be finite", "validation": None}
+    with pytest.raises(ValueError, match="gma-s1 has not: loss must be finite"):
+        summary.scores([stopped])
+    with pytest.raises(ValueError, match="gma-s1 has not: not finished"):
+        summary.scores([stopped | {"result": None}])
+
+
+def test_one_score_has_no_spread():
+    for refused in (lambda: summary.mean_of([2.4]), lambda: summary.difference(GMA, [2.4])):
+        with pytest.raises(ValueError, match="at least two scores"):
+            refused()
+
+
+def test_interval_of_a_known_difference():
+    low, high = summary.Difference(1.0, 0.5, 4.0).interval(2.0)
+    assert (low, high) == (0.0, 2.0)
+    assert math.isclose(high - low, 2.0)
