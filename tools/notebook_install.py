@@ -7,6 +7,7 @@ PLACEHOLDER = "https://github.com/YOUR_ACCOUNT/gma-book"
 EXTRAS = {
     "pytorch": {"torch", "gma_ref.pytorch"},
     "timing": {"gma_ref.timing"},
+    "models": {"gma_ref.models"},
     "proofs": {"sympy", "gma_ref.proofs"},
 }
 

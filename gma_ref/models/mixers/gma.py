@@ -55,11 +55,11 @@ class Gma(Attention):
 
     def attend(self, q, k, v, key_mask, memory):
         """Write keys and values into the memory, and read it."""
-        mask = None if key_mask is None else key_mask[:, None]
-        options = {"causal": self.causal, "eps": self.eps, "implementation": self.implementation}
-        return gaussian_mixture_attention(
-            q, k, v, self.mixture(), key_mask=mask, state=memory, return_state=True, **options
-        )
+        options = {"causal": self.causal, "eps": self.eps, "state": memory}
+        options["key_mask"] = None if key_mask is None else key_mask[:, None]
+        options["implementation"] = self.implementation
+        options["return_state"] = True
+        return gaussian_mixture_attention(q, k, v, self.mixture(), **options)
 
     @torch.no_grad()
     def initialise_from(self, x, *, entropy=0.5, generator=None):
