@@ -48,7 +48,7 @@ def draw_scores(panels: Mapping, titles: Mapping, *, xlabel: str, band: Sequence
             ax.plot(scores, [row] * len(scores), **look | {"ls": "none", "alpha": 0.8})
             if len(scores) > 1:
                 mean = sum(scores) / len(scores)
-                ax.plot([mean, mean], [row - 0.36, row + 0.36], color=look["color"], lw=2)
+                ax.plot([mean, mean], [row - 0.36, row + 0.36], color=look["color"], ls="-", lw=2)
         ax.set_yticks(range(len(panel)), [titles.get(name, name) for name in panel])
         ax.set(ylim=(len(panel) - 0.4, -0.6), title=title)
         ax.grid(axis="y", visible=False)
@@ -67,7 +67,7 @@ def draw_trends(panels: Mapping, titles: Mapping, *, ylabel: str, ticks: Sequenc
         What the legend calls a model.
     ylabel : str
     ticks : sequence of float, optional
-        Places that are named; without it 1, 2 and 5 times the powers of ten.
+        Places that are named; without it the powers of ten, and 2 and 5 times these where there are few.
     label : str
         What stands above: where it was measured.
 
@@ -90,7 +90,8 @@ def draw_trends(panels: Mapping, titles: Mapping, *, ylabel: str, ticks: Sequenc
             _draw_trend(ax, _look(name), titles.get(name, name), values)
         ax.set(xlabel=xlabel, ylabel=ylabel, xscale="log")
         ax.minorticks_off()
-        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        places = [place for values in models.values() for place in values]
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(places) < 100 * min(places) else (1,)))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda place, _: f"{place:,g}"))
         if ticks is not None:
             ax.set_xticks(ticks)

@@ -1,5 +1,7 @@
 """Figures of trained models show every run they are given, and the means of several."""
 
+from contextlib import nullcontext
+
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,8 +38,10 @@ def test_each_run_is_a_dot_in_its_row():
     assert above.yaxis_inverted()
 
 
-def test_mean_of_several_runs_is_marked_and_of_one_is_not():
-    above, below = plots.draw_scores(SCORES, TITLES, xlabel="").axes
+@pytest.mark.parametrize("style", [plots.book_style, nullcontext])
+def test_mean_of_several_runs_is_marked_and_of_one_is_not(style):
+    with style():
+        above, below = plots.draw_scores(SCORES, TITLES, xlabel="").axes
     for ax, mean in ((above, 2.4), (below, 2.8)):
         [line] = [line for line in ax.lines if line.get_linestyle() == "-"]
         np.testing.assert_allclose(line.get_xdata(), mean)
@@ -75,3 +79,9 @@ def test_mixer_looks_like_its_attention_and_other_rows_have_no_colour():
     softmax, gma, other = (line.get_color() for line in of_mixers.lines)
     assert [softmax, gma] == [line.get_color() for line in of_methods.axes[0].lines]
     assert other == plots.palette.INK
+
+
+@pytest.mark.parametrize(("largest", "named"), [(900, [20, 50, 100, 200, 500]), (9_000, [100, 1_000])])
+def test_long_axes_name_powers_of_ten_alone(largest, named):
+    [ax] = plots.draw_trends({"kB": {"gma": {20: [2.4], largest: [2.5]}}}, TITLES, ylabel="").axes
+    assert [tick for tick in ax.get_xticks() if 20 <= tick <= largest] == named
