@@ -56,6 +56,11 @@ def evaluate(model: nn.Module, batches: Iterable[Batch], unit: str, *, device=No
     dict
         ``unit``, ``score`` in it, ``standard_error`` of the score (over sequences), ``loss`` in nats,
         ``sequences`` and ``targets``.
+
+    Raises
+    ------
+    ValueError
+        If the batches ask for nothing.
     """
     workers = workers or Workers()
     device = device or next(model.parameters()).device

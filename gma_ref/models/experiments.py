@@ -27,6 +27,11 @@ def logs(experiment: str, folder=None) -> list[dict]:
         Its folder among the logs.
     folder : path-like, optional
         Where the logs are, instead of the package.
+
+    Returns
+    -------
+    list of dict
+        As `gma_ref.models.training.train` makes them; none if the experiment has no logs yet.
     """
     paths = sorted((Path(folder or LOGS) / experiment).glob("*.json"))
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
@@ -39,6 +44,15 @@ def log_name(settings: Settings) -> str:
 
 def best_rate(settings: Settings, grid: Grid, folder=None) -> float:
     """Return the learning rate with which runs alike did best on the validation part of the tuning experiment.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of the run that wants a learning rate.
+    grid : Grid
+        Says by which experiment it is tuned, and which settings must be the same there.
+    folder : path-like, optional
+        Where the logs are, instead of the package.
 
     Raises
     ------
@@ -61,10 +75,19 @@ def best_rate(settings: Settings, grid: Grid, folder=None) -> float:
 def runs_of(experiment: str, folder=None) -> list[Settings]:
     """Return the settings of every run of an experiment, with learning rates from its tuning.
 
+    Parameters
+    ----------
+    experiment : str
+        One of `gma_ref.models.grids.EXPERIMENTS`.
+    folder : path-like, optional
+        Where the logs of the tuning are, instead of the package.
+
     Raises
     ------
     ValueError
         If there is no such experiment.
+    FileNotFoundError
+        If a log of its tuning is missing.
     """
     if experiment not in EXPERIMENTS:
         raise ValueError(f"experiment must be one of {', '.join(map(repr, EXPERIMENTS))}, got {experiment!r}")
@@ -103,6 +126,16 @@ def carry_out(experiment: str, *, folder=None, work=Path("runs"), minutes=None, 
         Begin no run after this time.
     device, progress
         As for `gma_ref.models.training.train`.
+
+    Returns
+    -------
+    int
+        How many runs have no log of an end yet.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        As `runs_of`.
     """
     from .state import write_text
     from .training import NonFiniteError, train

@@ -77,7 +77,7 @@ def _causal_block(phi_q, phi_k, v, state):
 
 
 def elu_features(x):
-    """Return elu(x) + 1, the features of Katharopoulos et al. (2020), Eq. (7), exact far below 0 too."""
+    """Return elu(x) + 1, entry by entry, exact far below 0 too. Source: Katharopoulos et al. (2020), Eq. (7)."""
     return torch.exp(x.clamp_max(0)) + functional.relu(x)
 
 

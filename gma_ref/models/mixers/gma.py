@@ -26,6 +26,10 @@ class Gma(Attention):
         As in `gma_ref.pytorch.gaussian_mixture_attention`.
     **options
         As for every attention.
+
+    Notes
+    -----
+    Source: Huang & Raza (2026), Eqs. (7) and (8b), with the learned mixture of Eqs. (13), (14) and (15).
     """
 
     Memory = Memory
