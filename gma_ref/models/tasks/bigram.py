@@ -34,7 +34,7 @@ def bigram_loss(train: Tensor, evaluated: Tensor, size: int, smoothing: float = 
 
     Notes
     -----
-    Source: additive (Laplace) smoothing of counts, as in every textbook.
+    Source: additive smoothing of counts, Lidstone's rule; with s = 1 it is Laplace's.
     """
     for name, tokens in (("train", train), ("evaluated", evaluated)):
         if tokens.ndim != 1 or len(tokens) < 2:
