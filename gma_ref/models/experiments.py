@@ -109,7 +109,7 @@ def is_done(experiment: str, settings: Settings, folder=None) -> bool:
     return log["result"] is not None and Settings(**log["settings"]) == settings
 
 
-def carry_out(experiment: str, *, folder=None, work=Path("runs"), minutes=None, device="auto", progress=None) -> int:
+def carry_out(experiment: str, *, folder=None, work="runs", minutes=None, device="auto", progress=None) -> int:
     """Train what is not done yet; return how many runs are left.
 
     A run whose loss is not finite gets a log too, with the reason as its ``result["stopped"]`` and no scores: a

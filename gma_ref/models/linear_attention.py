@@ -86,8 +86,10 @@ def orthogonal_directions(count, width, generator=None):
 
     Parameters
     ----------
-    count, width : int
-        How many, and of what width.
+    count : int
+        How many.
+    width : int
+        Entries of each.
     generator : torch.Generator, optional
         For the random choices; without it PyTorch's own.
 

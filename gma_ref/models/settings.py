@@ -23,12 +23,12 @@ class Settings:
     task: Literal["shakespeare", "genre", "recall", "digits", "wikitext", "listops"] = "shakespeare"
     """What the model is trained on."""
     task_options: dict[str, Option] = field(default_factory=dict)
-    """Options of the task, as pairs: `num_pairs 16 interleaved True` for recall, `folder PATH` for wikitext."""
+    """Options of the task, as pairs, such as `num_pairs 16 interleaved True` for recall, `folder PATH` for wikitext."""
     length: int | None = None
     """Tokens of a sequence; by default what suits the task."""
 
     mixer: Literal["softmax", "gma", "linear", "favor", "mamba"] = "gma"
-    """What mixes the tokens: softmax attention, GMA, linear attention (elu + 1), FAVOR+, or Mamba (extra `mamba`)."""
+    """What mixes the tokens, softmax attention, GMA, linear attention (elu + 1), FAVOR+, or Mamba (extra `mamba`)."""
     num_layers: int = 3
     """Number of layers, each a mixer and an MLP."""
     d_model: int = 128
@@ -50,7 +50,7 @@ class Settings:
     dropout: float = 0.0
     """Probability with which an activation is dropped in training."""
     mixer_options: dict[str, Option] = field(default_factory=dict)
-    """Further options of the mixer, as pairs: `initial_variance 4.0 shared_mixture True`."""
+    """Further options of the mixer, as pairs, such as `initial_variance 4.0 shared_mixture True`."""
 
     steps: int | None = None
     """Budget in steps of the optimiser; 1,000 if neither this nor minutes is given. Only such a run can be repeated."""
@@ -59,13 +59,13 @@ class Settings:
     batch: int = 16
     """Sequences of a step, over all accumulations and processes."""
     accumulation: int = 1
-    """Gradient accumulation: parts into which a batch is divided to save memory; the gradient is the same."""
+    """Gradient accumulation, the parts into which a batch is divided to save memory; the gradient is the same."""
     lr: float = 2e-3
     """Learning rate at its highest, after the warm-up."""
     mixture_lr_factor: float = 1.0
     """Learning rate of the mixtures (means, variances, priors), as a multiple of lr."""
     warmup: float = 0.05
-    """Warm-up: the part of the budget in which the learning rate rises."""
+    """Warm-up, the part of the budget in which the learning rate rises."""
     final_lr: float = 0.0
     """What is left of the learning rate at the end of its cosine, as a part of the highest."""
     weight_decay: float = 0.1
@@ -73,7 +73,7 @@ class Settings:
     betas: tuple[float, float] = (0.9, 0.95)
     """Decay rates of the two moments of AdamW."""
     clip: float = 1.0
-    """Gradient clipping: the largest norm of the whole gradient; 0 for none."""
+    """Gradient clipping, the largest norm of the whole gradient; 0 for none."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of the products in training; auto is bfloat16 on a GPU, else float32. Evaluations are in float32."""
     seed: int = 0
@@ -86,7 +86,7 @@ class Settings:
     final_tokens: int | None = 262_144
     """Tokens of the evaluation at the end; None for all."""
     patience: int | None = None
-    """Early stopping: end after so many evaluations without a better one."""
+    """Early stopping, after so many evaluations without a better one; by default none."""
     test: bool = False
     """Whether the test part is looked at, once, at the end."""
 
@@ -118,7 +118,7 @@ class Settings:
 
     @property
     def name(self) -> str:
-        """A short name that tells runs apart by what is compared most often: task, mixer, length, seed."""
+        """A short name that tells runs apart by what is compared most often, which is task, mixer, length and seed."""
         parts = [self.task, self.mixer, *([] if self.length is None else [f"n{self.length}"]), f"s{self.seed}"]
         return "-".join(parts)
 

