@@ -1,6 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
-EXPERIMENTS ?= language-rates language
+EXPERIMENTS ?= language-ablation language-rates language language-512 language-2048 language-plain-rates language-plain
 
 test: .venv/made                 ## every test of the package and the ledger
 	$(BIN)/python -m pytest
@@ -21,7 +21,9 @@ bench: .venv/made                ## compile GMA in C if that can be, time it aga
 	-$(BIN)/pip install --quiet --no-deps -r requirements-bench.txt
 	$(BIN)/python -m gma_ref.timing $(OPTIONS)
 
-train: .venv/made                ## run the experiments of Part IV that have no log yet; EXPERIMENTS="language" for some
+train: export GMA_REF_CACHE = runs/native
+train: .venv/made                ## compile GMA in C if that can be, run the experiments of Part IV that have no log yet; EXPERIMENTS="language" for some
+	-$(BIN)/python -c "from gma_ref.pytorch import native; native.build()"
 	-$(BIN)/pip install --quiet --no-deps -r requirements-bench.txt
 	$(BIN)/python -m gma_ref.models.experiments $(EXPERIMENTS) $(OPTIONS)
 

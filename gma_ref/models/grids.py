@@ -46,18 +46,56 @@ class Grid:
 
 
 MIXERS = ("softmax", "gma", "linear", "favor", "mamba")
-RATES = (5e-4, 1e-3, 2e-3, 4e-3)
+RATES = (3e-3, 6e-3, 12e-3)
+SEEDS = (1, 2, 3)  # those of the tuning, seed 0, are not used again
 
-_LANGUAGE = {"task": "shakespeare", "steps": 1000, "batch": 16, "length": 128}
+# every mixer gets as many parameters, tokens, rates and trials; Mamba has no queries and keys that could be normalised,
+# and its convolution is a part of it
+_LANGUAGE = {"task": "shakespeare", "parameters": 650_000, "steps": 1000, "batch": 16, "length": 128}
+_TESTED = _LANGUAGE | {"test": True}
+_ALL = {"mixer, qk_norm": tuple((mixer, mixer != "mamba") for mixer in MIXERS)}
+_ATTENTION = {"mixer, qk_norm": tuple((mixer, True) for mixer in MIXERS[:4])}
+_GMA = _LANGUAGE | {"mixer": "gma", "qk_norm": True, "lr": 6e-3}
+
 _GENRE = {"task": "genre", "steps": 400, "batch": 8, "length": 2048, "num_layers": 2, "d_model": 64}
 _RECALL = {"task": "recall", "steps": 2000, "batch": 32, "num_layers": 2, "d_model": 64, "num_heads": 1}
 _PAIRS = tuple({"num_pairs": pairs} for pairs in (4, 8, 16, 32))
 
 EXPERIMENTS = {
-    # every mixer gets the same rates and the same number of trials
-    "language-rates": [Grid(_LANGUAGE, {"convolution": (4,), "mixer": MIXERS, "lr": RATES})],
-    "language": [
-        Grid(_LANGUAGE | {"test": True}, {"seed": (1, 2, 3), "mixer": MIXERS}, tuned_by="language-rates"),
+    # GMA with one thing changed at a time; the first row is what is changed, with seeds that show how far chance goes
+    "language-ablation": [
+        Grid(_GMA, {"seed": (0, 4, 5)}),
+        Grid(_GMA, {"num_components": (16, 32, 128)}),
+        Grid(_GMA, {"mixture_lr_factor": (5.0,)}),
+        Grid(_GMA, {"qk_norm": (False,)}),
+        Grid(_GMA, {"convolution": (0,)}),
+        Grid(_GMA, {"placement": (0.5,)}),
+        Grid(_GMA, {"num_heads": (2, 8)}),
+        Grid(
+            _GMA, {"mixer_options": ({"initial_variance": 1.0}, {"initial_variance": 16.0}, {"shared_mixture": True})}
+        ),
+    ],
+    "language-rates": [Grid(_LANGUAGE, _ALL | {"lr": RATES})],
+    "language": [Grid(_TESTED, {"seed": SEEDS} | _ALL, tuned_by="language-rates")],
+    "language-512": [
+        Grid(
+            _TESTED | {"batch": 4, "length": 512},
+            {"seed": SEEDS} | _ATTENTION,
+            tuned_by="language-rates",
+            alike=("mixer",),
+        ),
+    ],
+    "language-2048": [
+        Grid(
+            _TESTED | {"batch": 1, "length": 2048},
+            {"seed": SEEDS} | _ATTENTION,
+            tuned_by="language-rates",
+            alike=("mixer",),
+        ),
+    ],
+    "language-plain-rates": [Grid(_LANGUAGE | {"convolution": 0}, _ATTENTION | {"lr": RATES})],
+    "language-plain": [
+        Grid(_TESTED | {"convolution": 0}, {"seed": SEEDS} | _ATTENTION, tuned_by="language-plain-rates"),
     ],
     "genre-rates": [Grid(_GENRE, {"mixer": MIXERS[:4], "lr": RATES})],
     "genre": [Grid(_GENRE | {"test": True}, {"seed": (1, 2, 3), "mixer": MIXERS[:4]}, tuned_by="genre-rates")],

@@ -12,6 +12,7 @@ from safetensors.torch import save
 from torch import nn
 
 from gma_ref._provenance import provenance
+from gma_ref.pytorch import native
 
 from .config import Config
 from .mixers import num_parameters
@@ -43,7 +44,6 @@ def build_model(settings: Settings, task) -> nn.Module:
     ----------
     settings : Settings
     task : Task
-        Whose vocabulary and classes the model has.
 
     Raises
     ------
@@ -126,6 +126,7 @@ def train(settings: Settings, folder=None, *, task=None, model=None, until=None,
             accelerator=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
             threads=torch.get_num_threads(),
             processes=workers.size,
+            gma="in PyTorch" if native.missing() else "in C",  # on a CPU, without precision="bfloat16"
         )
         model = (model if model is not None else build_model(settings, task)).to(device)
         workers.copy_first(model)

@@ -3,7 +3,8 @@
 `interleave` times callables in turns, `peak_memory` measures a call in a fresh process or on a GPU, `write` and `read`
 keep measurements as JSON, `record_of` gives the book's own, `curve` and `gains` what they say against length. The
 comparison of the book is ``python -m gma_ref.timing``; its methods and targets are in ``gma_ref.timing.bench`` and
-``gma_ref.timing.targets``, and ``gma_ref.timing.traffic`` counts what a call moves: these need PyTorch.
+``gma_ref.timing.targets``, and ``gma_ref.timing.traffic`` counts what a call moves: these need PyTorch. The models of
+the book are measured by ``python -m gma_ref.timing.models``, which needs what they need as well.
 """
 
 from .clock import Times, interleave, median_and_quartiles, ratio

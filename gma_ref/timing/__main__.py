@@ -12,7 +12,7 @@ from gma_ref._provenance import provenance, usable_processors
 
 from .bench import Bench, Settings, all_methods
 from .compiled import own_program
-from .load import BusyError, Watch, require_quiet, watch_for
+from .load import BusyError, under_watch
 from .record import select, write
 from .report import target_line, times_table
 from .sweep import ceilings, compare_mixtures, sweep_memory, sweep_times
@@ -38,19 +38,16 @@ def main(arguments=None):
 
 def _run(given, settings):
     """Measure, print and write; return the exit status."""
-    before = watch_for(1.0)
-    if given.refuse_busy:
-        require_quiet(before, "before the first measurement")
-    noted = before.others()
-    watch = Watch()
-    with own_program() if settings.device == "cpu" else contextlib.nullcontext() as said:
-        if said:
-            print(said)
-        bench = Bench(settings, all_methods(), progress=sys.stderr.isatty())
-        record = measure(bench, given.only)
-    if given.refuse_busy:
-        require_quiet(watch, "during the measurements")
-    record["load"] = {"before": noted, "during": watch.others(), "busy": watch.is_busy()}
+
+    def measured():
+        with own_program() if settings.device == "cpu" else contextlib.nullcontext() as said:
+            if said:
+                print(said)
+            bench = Bench(settings, all_methods(), progress=sys.stderr.isatty())
+            return bench, measure(bench, given.only)
+
+    (bench, record), load = under_watch(measured, given.refuse_busy)
+    record["load"] = load
     _say(record)
     path = _file(given, settings)
     write(path, record)

@@ -18,7 +18,7 @@ from .methods import functions
 from .peers import layers, peers
 from .settings import Case, Settings
 
-__all__ = ["CALLS", "Bench", "Case", "Settings", "UnavailableError", "all_methods"]
+__all__ = ["CALLS", "Bench", "Case", "Runs", "Settings", "UnavailableError", "all_methods"]
 
 CALLS = 7  # of a slow callable, at least: two for its check, two to warm up, three samples
 
@@ -32,10 +32,70 @@ def all_methods():
     return {method.name: method for method in (*functions(), *layers(), *peers(), *STEPS)}
 
 
-class Bench:
-    """Measures cases and remembers all of it: in ``times``, ``runs``, ``memory``, ``checks`` and ``skipped``.
+class Runs:
+    """Times callables in turns, and keeps it: in ``times``, and what else is known of each run in ``runs``.
 
     What was timed in turns is one *run*, and has its number: only times of one run are to be compared.
+
+    Parameters
+    ----------
+    settings
+        With ``device``, ``threads``, ``repeats`` and ``seconds_per_point``, as `Settings` has them.
+    progress : bool
+        Show a progress bar.
+    """
+
+    def __init__(self, settings, progress=False):
+        self.settings, self.progress = settings, progress
+        self.times, self.runs, self.wrong = [], [], []
+
+    def in_turns(self, calls, described, repeats, part, label, **options):
+        """Time callables in turns, and keep for each what describes it and its times; options are `interleave`'s."""
+        watch, start = Watch(), time.perf_counter()
+        with self.threads():
+            progress = label if self.progress else False
+            times = interleave(calls, repeats=repeats, synchronise=self.synchronise, progress=progress, **options)
+        run = {"run": len(self.runs) + 1, "part": part}
+        self.runs.append(run | {"seconds": time.perf_counter() - start, "others": watch.others()})
+        for name, taken in times.items():
+            spread = {"median": taken.median, "quartiles": list(taken.quartiles)}
+            entry = run | described[name] | spread
+            self.times.append(entry | {"samples": list(taken.samples), "calls": taken.calls})
+        return times
+
+    def reason(self, error):
+        """Return why something was not measured, in a sentence, and keep it if something was wrong."""
+        if isinstance(error, UnavailableError):
+            return str(error)
+        sentence = (
+            str(error) if isinstance(error, WrongResultError) else f"{type(error).__name__}: {error}".splitlines()[0]
+        )
+        self.wrong.append(sentence)
+        return sentence
+
+    def samples(self, seconds):
+        """Return how many samples of a call there shall be: as many as there is time for, at least three."""
+        possible = int(self.settings.seconds_per_point / max(seconds, 1e-9)) - (CALLS - 3)
+        return max(3, min(self.settings.repeats, possible))
+
+    @contextmanager
+    def threads(self):
+        """Let PyTorch use as many threads as the settings say, until this is left."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(self.settings.threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+    def synchronise(self):
+        """Wait until the device has finished."""
+        if self.settings.device != "cpu":
+            torch.cuda.synchronize()
+
+
+class Bench(Runs):
+    """Measures cases and remembers all of it: in ``times``, ``runs``, ``memory``, ``checks`` and ``skipped``.
 
     Parameters
     ----------
@@ -47,8 +107,9 @@ class Bench:
     """
 
     def __init__(self, settings, methods, progress=False):
-        self.settings, self.methods, self.progress = settings, methods, progress
-        self.checks, self.times, self.runs, self.memory, self.skipped, self.wrong = [], [], [], [], [], []
+        super().__init__(settings, progress)
+        self.methods = methods
+        self.checks, self.memory, self.skipped = [], [], []
         self._loaded = set()
         self._slow = {}
 
@@ -120,30 +181,10 @@ class Bench:
     def time(self, ready, repeats, heads=None, part="compared"):
         """Time cases that `prepare` has made ready, in turns, and keep the times."""
         label = f"N = {max(case.tokens for case in ready) // self.settings.shrink:,}"
-        watch, start = Watch(), time.perf_counter()
-        with self.threads():
-            times = interleave(
-                {case: call for case, (call, _, _) in ready.items()},
-                repeats=repeats,
-                synchronise=self.synchronise,
-                progress=label if self.progress else False,
-            )
-        run = {"run": len(self.runs) + 1, "part": part}
-        self.runs.append(run | {"seconds": time.perf_counter() - start, "others": watch.others()})
-        for case, taken in times.items():
-            entry = (
-                run
-                | self.describe(case, heads)
-                | {
-                    "median": taken.median,
-                    "quartiles": list(taken.quartiles),
-                    "samples": list(taken.samples),
-                    "calls": taken.calls,
-                }
-            )
-            variant = ready[case][2]
-            self.times.append(entry | ({"variant": variant} if variant else {}))
-        return times
+        variants = {case: {"variant": variant} if variant else {} for case, (_, _, variant) in ready.items()}
+        described = {case: self.describe(case, heads) | variant for case, variant in variants.items()}
+        calls = {case: call for case, (call, _, _) in ready.items()}
+        return self.in_turns(calls, described, repeats, part, label)
 
     def peak(self, case, heads=None):
         """Measure the peak memory of a case, and keep it."""
@@ -160,21 +201,6 @@ class Bench:
     def skip(self, case, error):
         """Note why a case was not measured, and as wrong what failed for any other reason than want of something."""
         self.skipped.append(self.describe(case) | {"reason": self.reason(error)})
-
-    def reason(self, error):
-        """Return why something was not measured, in a sentence, and keep it if something was wrong."""
-        if isinstance(error, UnavailableError):
-            return str(error)
-        sentence = (
-            str(error) if isinstance(error, WrongResultError) else f"{type(error).__name__}: {error}".splitlines()[0]
-        )
-        self.wrong.append(sentence)
-        return sentence
-
-    def samples(self, seconds):
-        """Return how many samples of a call there shall be: as many as there is time for, at least three."""
-        possible = int(self.settings.seconds_per_point / max(seconds, 1e-9)) - (CALLS - 3)
-        return max(3, min(self.settings.repeats, possible))
 
     def describe(self, case, heads=None):
         """Return the entry of a case, with the length that was measured."""
@@ -203,21 +229,6 @@ class Bench:
         if self.settings.device == "cpu":
             return psutil.virtual_memory().available
         return torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-
-    @contextmanager
-    def threads(self):
-        """Let PyTorch use as many threads as the settings say, until this is left."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(self.settings.threads)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
-
-    def synchronise(self):
-        """Wait until the device has finished."""
-        if self.settings.device != "cpu":
-            torch.cuda.synchronize()
 
 
 def _alone(name, problem, causal, training, threads):

@@ -3,7 +3,7 @@
 from .clock import Times, ratio
 from .record import select
 
-__all__ = ["curve", "gains"]
+__all__ = ["curve", "gains", "ratios"]
 
 
 def curve(record, method, *, causal=True, training=False):
@@ -45,7 +45,36 @@ def gains(record, other, *, over="gma", causal=True, training=False):
     return {N: _ratio(above[N], below[N]) for N in common}
 
 
+def ratios(record, part, model, *, over="gma"):
+    """Return the time of one model over that of another, by size, where one run has both.
+
+    Parameters
+    ----------
+    record : dict
+        As `gma_ref.timing.models.read` returns it, or anything with the list ``times`` of a `ModelBench`.
+    part : {"step", "prefill", "decoding"}
+    model, over : str
+        Numerator and denominator.
+
+    Returns
+    -------
+    dict of (int, int) to tuple of float
+        By sequences and tokens of each: median, first and third quartile.
+    """
+    below = {(entry["run"], entry["tokens"]): entry for entry in select(record["times"], part=part, model=over)}
+    found = {}
+    for entry in select(record["times"], part=part, model=model):
+        other = below.get((entry["run"], entry["tokens"]))
+        if other is not None:
+            found[entry["batch"], entry["tokens"]] = ratio(_times(entry), _times(other))
+    return found
+
+
 def _ratio(above, below):
     if len(above["samples"]) != len(below["samples"]):
         return above["median"] / below["median"]
-    return ratio(*(Times(tuple(entry["samples"]), entry["calls"]) for entry in (above, below)))[0]
+    return ratio(_times(above), _times(below))[0]
+
+
+def _times(entry):
+    return Times(tuple(entry["samples"]), entry["calls"])

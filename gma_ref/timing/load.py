@@ -6,7 +6,7 @@ import psutil
 
 from gma_ref._provenance import usable_processors
 
-__all__ = ["BusyError", "Watch", "require_quiet"]
+__all__ = ["BusyError", "Watch", "require_quiet", "under_watch", "watch_for"]
 
 LIMIT = 0.1  # of the processors: above it a machine counts as busy
 
@@ -58,6 +58,38 @@ def watch_for(seconds):
     watch = Watch()
     time.sleep(seconds)
     return watch
+
+
+def under_watch(measure, refuse_busy=False):
+    """Measure, and see how busy other programs keep the machine before and meanwhile.
+
+    Parameters
+    ----------
+    measure : callable
+        Without arguments.
+    refuse_busy : bool
+        Whether a busy machine is refused: before anything is measured, and again at the end.
+
+    Returns
+    -------
+    measured
+        What `measure` returns.
+    load : dict
+        The record's ``load``.
+
+    Raises
+    ------
+    BusyError
+        If the machine is busy and that is refused.
+    """
+    before = watch_for(1.0)
+    if refuse_busy:
+        require_quiet(before, "before the first measurement")
+    noted, watch = before.others(), Watch()
+    measured = measure()
+    if refuse_busy:
+        require_quiet(watch, "during the measurements")
+    return measured, {"before": noted, "during": watch.others(), "busy": watch.is_busy()}
 
 
 def _counters():

@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 
 from .clock import median_and_quartiles
-from .schema import SCHEMA
+from .schema import OF_MODELS, SCHEMA
 
 __all__ = ["measurements", "read", "record_of", "select", "write"]
 
@@ -24,7 +24,7 @@ def write(path, record):
     path : path-like
         The file; its folder is made if it is not there.
     record : dict
-        As `SCHEMA` in ``gma_ref.timing.schema`` has it.
+        As ``gma_ref.timing.schema`` has it: of attention by its `SCHEMA`, or of models by `OF_MODELS`.
 
     Raises
     ------
@@ -51,8 +51,8 @@ def read(path):
     -------
     dict
         ``provenance``, ``settings``, ``load``, ``methods``, ``checks``, ``runs``, ``times``, ``memory``, ``ceilings``,
-        ``targets``, ``skipped``. What was timed in turns has the number of one run. Times are in seconds, memory is in
-        bytes.
+        ``targets``, ``skipped``; of models what `gma_ref.timing.models.read` says. What was timed in turns has the
+        number of one run. Times are in seconds, memory is in bytes.
 
     Raises
     ------
@@ -108,7 +108,9 @@ def _refuse_constant(name):
 
 def _validate(record, name):
     """Raise ValueError, with the place, if a record does not fit the schema or contradicts itself."""
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(SCHEMA).iter_errors(record))
+    of_models = isinstance(record, dict) and record.get("format") == OF_MODELS["properties"]["format"]["const"]
+    schema = jsonschema.Draft202012Validator(OF_MODELS if of_models else SCHEMA)
+    error = jsonschema.exceptions.best_match(schema.iter_errors(record))
     if error is not None:
         raise ValueError(f"{name} must fit the schema; at {error.json_path}: {error.message}")
     for place, entry in enumerate(record["times"]):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gma_ref.timing import PeakMemory, read, select
+from gma_ref.timing import PeakMemory, load, read, select
 from gma_ref.timing import __main__ as program
 from gma_ref.timing.bench import all_methods
 from gma_ref.timing.targets import TARGETS
@@ -26,7 +26,7 @@ def few_methods(monkeypatch):
     chosen = ("floor", "gma", "gma_cumulative", "gma_cumsum", "sdpa", "gma_step", "sdpa_step", "elu")
     methods = {name: all_methods()[name] for name in chosen}
     monkeypatch.setattr(program, "all_methods", lambda: methods)
-    monkeypatch.setattr(program, "watch_for", lambda seconds: program.Watch())
+    monkeypatch.setattr(load, "watch_for", lambda seconds: load.Watch())
     return methods
 
 
@@ -63,14 +63,14 @@ def test_run_prints_every_row_and_writes_what_can_be_read(tmp_path, few_methods,
 
 
 def test_busy_machine_is_noted(tmp_path, few_methods, monkeypatch, capsys):
-    monkeypatch.setattr(program, "Watch", Busy)
+    monkeypatch.setattr(load, "Watch", Busy)
     assert run(tmp_path, "--shrink", "512", "--only", "times") == 0
     assert read(tmp_path / "cpu-quick.json")["load"] == {"before": 1.75, "during": 1.75, "busy": True}
     assert "The machine was busy: other programs used 1.75 processors." in capsys.readouterr().out
 
 
 def test_busy_machine_is_refused_on_request_before_anything_is_measured(tmp_path, few_methods, monkeypatch, capsys):
-    monkeypatch.setattr(program, "Watch", Busy)
+    monkeypatch.setattr(load, "Watch", Busy)
     monkeypatch.setattr(program, "measure", lambda *_: pytest.fail("it was measured"))
     assert run(tmp_path, "--refuse-busy") == 2
     assert capsys.readouterr().err.startswith("Refused: other programs kept 1.75 of ")
@@ -80,8 +80,8 @@ def test_busy_machine_is_refused_on_request_before_anything_is_measured(tmp_path
 def test_machine_that_gets_busy_is_refused_on_request_and_nothing_is_written(
     tmp_path, few_methods, monkeypatch, capsys
 ):
-    monkeypatch.setattr(program, "Watch", Busy)
-    monkeypatch.setattr(program, "watch_for", lambda seconds: Idle())
+    monkeypatch.setattr(load, "Watch", Busy)
+    monkeypatch.setattr(load, "watch_for", lambda seconds: Idle())
     monkeypatch.setattr(program, "measure", lambda *_: {})
     assert run(tmp_path, "--refuse-busy") == 2
     assert "busy during the measurements" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 
 from gma_ref._provenance import provenance
 from gma_ref.timing import measurements, read, record_of, select, write
-from gma_ref.timing.schema import SCHEMA
+from gma_ref.timing.schema import OF_MODELS, SCHEMA
 
 ROOT = Path(__file__).parents[2]
 CASE = {"method": "gma", "tokens": 512, "causal": True, "training": False, "heads": 4}
@@ -61,8 +61,9 @@ def record():
     }
 
 
-def test_schema_is_one():
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+@pytest.mark.parametrize("schema", [SCHEMA, OF_MODELS])
+def test_schema_is_one(schema):
+    jsonschema.Draft202012Validator.check_schema(schema)
 
 
 def test_what_is_written_is_read(tmp_path):
@@ -167,7 +168,7 @@ def test_nan_is_neither_written_nor_read(tmp_path):
 
 def test_committed_measurements_are_valid_and_name_no_place():
     folder = ROOT / "book" / "speed" / "measurements"
-    for path in (*folder.glob("cpu*.json"), *folder.glob("cuda*.json")):
+    for path in (*folder.glob("cpu*.json"), *folder.glob("cuda*.json"), *folder.glob("models*.json")):
         assert read(path)["checks"], path.name
         assert not re.search(r"/(home|root|work|usr|tmp)\b|\\\\", path.read_text(encoding="utf-8")), path.name
 
