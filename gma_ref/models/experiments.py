@@ -106,7 +106,9 @@ def is_done(experiment: str, settings: Settings, folder=None) -> bool:
     if not path.is_file():
         return False
     log = json.loads(path.read_text(encoding="utf-8"))
-    return log["result"] is not None and Settings(**log["settings"]) == settings
+    if log["result"] is None or not log["settings"].keys() <= settings.as_dict().keys():  # an option that is no more
+        return False
+    return Settings(**log["settings"]) == settings
 
 
 def carry_out(experiment: str, *, folder=None, work="runs", minutes=None, device="auto", progress=None) -> int:

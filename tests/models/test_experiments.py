@@ -98,9 +98,9 @@ def test_log_of_other_settings_does_not_count(tmp_path, small):
     assert experiments.is_done("rates", first, tmp_path)
     path = tmp_path / "rates" / f"{experiments.log_name(first)}.json"
     log = json.loads(path.read_text(encoding="utf-8"))
-    log["settings"]["weight_decay"] = 0.3  # a default that has been changed since
-    path.write_text(json.dumps(log), encoding="utf-8")
-    assert not experiments.is_done("rates", first, tmp_path)
+    for changed in ({"weight_decay": 0.3}, {"given_up": 1}):  # a default, an option, that has been changed since
+        path.write_text(json.dumps(log | {"settings": log["settings"] | changed}), encoding="utf-8")
+        assert not experiments.is_done("rates", first, tmp_path)
 
 
 def test_diverged_run_is_a_finding_and_a_missing_library_is_not(tmp_path, small, monkeypatch, capsys):
