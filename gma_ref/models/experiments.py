@@ -19,12 +19,13 @@ LOGS = Path(__file__).parent / "logs"
 
 
 def logs(experiment: str, folder=None) -> list[dict]:
-    """Return the logs of an experiment that are there, by name.
+    """Return the logs of an experiment that are there, in the order of its runs.
+
+    What else lies in its folder, such as the log of a run that the experiment no longer has, is left alone.
 
     Parameters
     ----------
     experiment : str
-        Its folder among the logs.
     folder : path-like, optional
         Where the logs are, instead of the package.
 
@@ -32,9 +33,19 @@ def logs(experiment: str, folder=None) -> list[dict]:
     -------
     list of dict
         As `gma_ref.models.training.train` makes them; none if the experiment has no logs yet.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the learning rates of its runs follow from a tuning that has no logs.
     """
-    paths = sorted((Path(folder or LOGS) / experiment).glob("*.json"))
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    paths = [_path(experiment, settings, folder) for settings in runs_of(experiment, folder)]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+
+
+def _path(experiment, settings, folder):
+    """Return where the log of a run is kept."""
+    return Path(folder or LOGS) / experiment / f"{log_name(settings)}.json"
 
 
 def log_name(settings: Settings) -> str:
@@ -102,7 +113,7 @@ def runs_of(experiment: str, folder=None) -> list[Settings]:
 
 def is_done(experiment: str, settings: Settings, folder=None) -> bool:
     """Say whether the log of a finished run with these very settings is there."""
-    path = Path(folder or LOGS) / experiment / f"{log_name(settings)}.json"
+    path = _path(experiment, settings, folder)
     if not path.is_file():
         return False
     log = json.loads(path.read_text(encoding="utf-8"))
@@ -158,7 +169,7 @@ def carry_out(experiment: str, *, folder=None, work="runs", minutes=None, device
         except ModuleNotFoundError as missing:
             print(f"left out: {missing}", flush=True)
             continue
-        write_text(Path(folder or LOGS) / experiment / f"{name}.json", json.dumps(log, allow_nan=False) + "\n")
+        write_text(_path(experiment, settings, folder), json.dumps(log, allow_nan=False) + "\n")
         left -= 1
     return left
 

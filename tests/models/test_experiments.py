@@ -103,6 +103,16 @@ def test_log_of_other_settings_does_not_count(tmp_path, small):
         assert not experiments.is_done("rates", first, tmp_path)
 
 
+def test_log_of_a_run_that_the_experiment_no_longer_has_is_left_alone(tmp_path, small):
+    first, other = experiments.runs_of("rates")[:2]
+    write_log(tmp_path, other, 0.5)
+    write_log(tmp_path, first, 0.25)
+    write_log(tmp_path, Settings(**first.as_dict() | {"lr": 1.0}), 1.0)
+    read = [log["settings"]["lr"] for log in experiments.logs("rates", tmp_path)]
+    assert read == [first.lr, other.lr]
+    assert experiments.best_rate(first, experiments.EXPERIMENTS["tuned"][0], tmp_path) == other.lr
+
+
 def test_diverged_run_is_a_finding_and_a_missing_library_is_not(tmp_path, small, monkeypatch, capsys):
     def fail(settings, *_, **__):
         if settings.mixer == "gma":
