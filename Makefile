@@ -24,7 +24,6 @@ bench: .venv/made                ## compile GMA in C if that can be, time it aga
 train: export GMA_REF_CACHE = runs/native
 train: .venv/made                ## compile GMA in C if that can be, run the experiments of Part IV that have no log yet; EXPERIMENTS="language" for some
 	-$(BIN)/python -c "from gma_ref.pytorch import native; native.build()"
-	-$(BIN)/pip install --quiet --no-deps -r requirements-bench.txt
 	$(BIN)/python -m gma_ref.models.experiments $(EXPERIMENTS) $(OPTIONS)
 
 lint: .venv/made                 ## style, spelling, who may import whom

@@ -158,6 +158,19 @@ def test_public_names_of_the_pytorch_room_say_their_source(name):
     assert "Source: " in " ".join(inspect.getdoc(getattr(pytorch, name)).split()) + " "
 
 
+def test_formulas_of_the_models_room_say_their_source():
+    """They are other people's, so that they have no number in the book and no row."""
+    said = {}
+    for path in (ROOT / "gma_ref" / "models").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                docstring = ast.get_docstring(node) or ""
+                if ".. math::" in docstring:
+                    said[node.name] = "Source: " in docstring
+    assert {"Mamba", "ShortConvolution", "bigram_loss", "favor_features", "linear_attention"} <= set(said)
+    assert [name for name, has_source in said.items() if not has_source] == []
+
+
 def test_names_without_a_row_have_none():
     functions = [pkgutil.resolve_name(row.function) for row in EQUATIONS]
     assert not [name for name in WITHOUT_A_ROW if getattr(reference, name) in functions]

@@ -35,14 +35,16 @@ def run(*command, folder, **variables):
     return done.stdout
 
 
-def plant_checkpoint(folder):
-    """Save a small model among those that come with the package, to see whether it does."""
+def plant_checkpoint_and_log(models):
+    """Save a small model and a log among those that come with the package, to see whether they do."""
     from gma_ref.models import checkpoints
     from gma_ref.models.config import Config
     from gma_ref.models.transformer import Transformer
 
     model = Transformer(Config(vocabulary=5, num_layers=1, d_model=8, num_heads=2))
-    checkpoints.save("planted", model, command="python", metrics={"validation": 1.0}, folder=folder)
+    checkpoints.save("planted", model, command="python", metrics={"validation": 1.0}, folder=models / "trained")
+    (models / "logs" / "planted").mkdir(parents=True)
+    (models / "logs" / "planted" / "run.json").write_text('{"name": "run"}', encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def archives(tmp_path_factory):
     source = tmp_path_factory.mktemp("source") / "gma-book"
     made = shutil.ignore_patterns(".*", "_build", "build", "dist", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT, source, ignore=made)
-    plant_checkpoint(source / "gma_ref" / "models" / "trained")
+    plant_checkpoint_and_log(source / "gma_ref" / "models")
     run(sys.executable, "-m", "build", "--outdir", "dist", ".", folder=source)
     return source / "dist"
 
@@ -128,12 +130,13 @@ def test_reference_works_with_the_oldest_numpy(wheel, environment):
     assert "skipped" not in printed
 
 
-def test_checkpoint_loads_from_the_wheel_without_the_repository(wheel, tmp_path):
+def test_checkpoint_and_logs_load_from_the_wheel_without_the_repository(wheel, tmp_path):
     """Every file that the package needs is in the wheel, so that it works unpacked anywhere."""
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     (tmp_path / "empty").mkdir()
     code = (
-        "import gma_ref, torch; from gma_ref.models import checkpoints\n"
+        "import gma_ref, torch; from gma_ref.models import checkpoints, experiments\n"
+        "assert experiments.logs('planted') == [{'name': 'run'}]\n"
         "model = checkpoints.load('planted')\n"
         "logits = model(torch.tensor([[0, 1, 4]]))\n"
         "print(gma_ref.__file__, tuple(logits.shape), checkpoints.card('planted')['metrics'], checkpoints.available())"

@@ -45,7 +45,8 @@ def card(name: str, folder=None) -> dict:
     """
     there = available(folder)
     if name not in there:
-        raise ValueError(f"name must be one of {', '.join(map(repr, there)) or 'none that is there'}, got {name!r}")
+        wanted = f"one of {', '.join(map(repr, there))}" if there else "that of a checkpoint, and there is none yet"
+        raise ValueError(f"name must be {wanted}, got {name!r}")
     return json.loads((_folder(folder) / f"{name}.json").read_text(encoding="utf-8"))
 
 
@@ -129,6 +130,13 @@ def publish(name: str, run_folder, folder=None, *, tokens: int | None = 262_144,
     -------
     dict
         The card.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder lacks one of the two files.
+    ValueError
+        If the run has not finished, or as for `save`.
     """
     run_folder = Path(run_folder)
     log = json.loads((run_folder / "log.json").read_text(encoding="utf-8"))
@@ -148,7 +156,24 @@ def publish(name: str, run_folder, folder=None, *, tokens: int | None = 262_144,
 
 
 def score(model: nn.Module, task, part: str, length: int, tokens: int | None) -> dict:
-    """Evaluate a model as the cards have it: the result with its ``length`` and ``tokens``, to be repeated."""
+    """Evaluate a model as the cards have it.
+
+    Parameters
+    ----------
+    model : Transformer
+    task : Task
+    part : str
+        ``"validation"`` or ``"test"``.
+    length : int
+        Tokens of a sequence.
+    tokens : int or None
+        At most this many, taken evenly from the part; None for all.
+
+    Returns
+    -------
+    dict
+        That of `gma_ref.models.evaluation.evaluate`, with ``length`` and ``tokens``, so that it can be repeated.
+    """
     result = evaluate(model, task.evaluation(part, length, limit=tokens), task.unit)
     return result | {"length": length, "tokens": tokens}
 

@@ -34,6 +34,11 @@ class Config:
     num_classes : int, optional
         Makes the model a classifier: the mean over the tokens that take part, and a linear map. Without it, it is a
         language model, whose output weights are those of its embedding.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has another kind or range. Options of the mixer are looked at when a model is made.
     """
 
     vocabulary: int

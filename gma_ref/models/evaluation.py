@@ -48,14 +48,21 @@ def evaluate(model: nn.Module, batches: Iterable[Batch], unit: str, *, device=No
         As ``task.evaluation`` gives them.
     unit : str
         That of the task.
-    device, workers : optional
-        Where the model is, and who else evaluates a share of the batches.
+    device : device, optional
+        Where the model is; by default where its first parameter is.
+    workers : Workers, optional
+        The processes that share the batches.
 
     Returns
     -------
     dict
         ``unit``, ``score`` in it, ``standard_error`` of the score (over sequences), ``loss`` in nats,
         ``sequences`` and ``targets``.
+
+    Raises
+    ------
+    ValueError
+        If the batches ask for nothing.
     """
     workers = workers or Workers()
     device = device or next(model.parameters()).device

@@ -19,17 +19,33 @@ LOGS = Path(__file__).parent / "logs"
 
 
 def logs(experiment: str, folder=None) -> list[dict]:
-    """Return the logs of an experiment that are there, by name.
+    """Return the logs of an experiment that are there, in the order of its runs.
+
+    What else lies in its folder, such as the log of a run that the experiment no longer has, is left alone.
 
     Parameters
     ----------
     experiment : str
-        Its folder among the logs.
     folder : path-like, optional
         Where the logs are, instead of the package.
+
+    Returns
+    -------
+    list of dict
+        As `gma_ref.models.training.train` makes them; none if the experiment has no logs yet.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the learning rates of its runs follow from a tuning that has no logs.
     """
-    paths = sorted((Path(folder or LOGS) / experiment).glob("*.json"))
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    paths = [_path(experiment, settings, folder) for settings in runs_of(experiment, folder)]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+
+
+def _path(experiment, settings, folder):
+    """Return where the log of a run is kept."""
+    return Path(folder or LOGS) / experiment / f"{log_name(settings)}.json"
 
 
 def log_name(settings: Settings) -> str:
@@ -39,6 +55,15 @@ def log_name(settings: Settings) -> str:
 
 def best_rate(settings: Settings, grid: Grid, folder=None) -> float:
     """Return the learning rate with which runs alike did best on the validation part of the tuning experiment.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of the run that wants a learning rate.
+    grid : Grid
+        Says by which experiment it is tuned, and which settings must be the same there.
+    folder : path-like, optional
+        Where the logs are, instead of the package.
 
     Raises
     ------
@@ -61,10 +86,19 @@ def best_rate(settings: Settings, grid: Grid, folder=None) -> float:
 def runs_of(experiment: str, folder=None) -> list[Settings]:
     """Return the settings of every run of an experiment, with learning rates from its tuning.
 
+    Parameters
+    ----------
+    experiment : str
+        One of `gma_ref.models.grids.EXPERIMENTS`.
+    folder : path-like, optional
+        Where the logs of the tuning are, instead of the package.
+
     Raises
     ------
     ValueError
         If there is no such experiment.
+    FileNotFoundError
+        If a log of its tuning is missing.
     """
     if experiment not in EXPERIMENTS:
         raise ValueError(f"experiment must be one of {', '.join(map(repr, EXPERIMENTS))}, got {experiment!r}")
@@ -79,14 +113,16 @@ def runs_of(experiment: str, folder=None) -> list[Settings]:
 
 def is_done(experiment: str, settings: Settings, folder=None) -> bool:
     """Say whether the log of a finished run with these very settings is there."""
-    path = Path(folder or LOGS) / experiment / f"{log_name(settings)}.json"
+    path = _path(experiment, settings, folder)
     if not path.is_file():
         return False
     log = json.loads(path.read_text(encoding="utf-8"))
-    return log["result"] is not None and Settings(**log["settings"]) == settings
+    if log["result"] is None or not log["settings"].keys() <= settings.as_dict().keys():  # an option that is no more
+        return False
+    return Settings(**log["settings"]) == settings
 
 
-def carry_out(experiment: str, *, folder=None, work=Path("runs"), minutes=None, device="auto", progress=None) -> int:
+def carry_out(experiment: str, *, folder=None, work="runs", minutes=None, device="auto", progress=None) -> int:
     """Train what is not done yet; return how many runs are left.
 
     A run whose loss is not finite gets a log too, with the reason as its ``result["stopped"]`` and no scores: a
@@ -103,6 +139,16 @@ def carry_out(experiment: str, *, folder=None, work=Path("runs"), minutes=None, 
         Begin no run after this time.
     device, progress
         As for `gma_ref.models.training.train`.
+
+    Returns
+    -------
+    int
+        How many runs have no log of an end yet.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        As `runs_of`.
     """
     from .state import write_text
     from .training import NonFiniteError, train
@@ -123,7 +169,7 @@ def carry_out(experiment: str, *, folder=None, work=Path("runs"), minutes=None, 
         except ModuleNotFoundError as missing:
             print(f"left out: {missing}", flush=True)
             continue
-        write_text(Path(folder or LOGS) / experiment / f"{name}.json", json.dumps(log, allow_nan=False) + "\n")
+        write_text(_path(experiment, settings, folder), json.dumps(log, allow_nan=False) + "\n")
         left -= 1
     return left
 

@@ -77,7 +77,7 @@ def _causal_block(phi_q, phi_k, v, state):
 
 
 def elu_features(x):
-    """Return elu(x) + 1, the features of Katharopoulos et al. (2020), Eq. (7), exact far below 0 too."""
+    """Return elu(x) + 1, entry by entry, exact far below 0 too. Source: Katharopoulos et al. (2020), Eq. (7)."""
     return torch.exp(x.clamp_max(0)) + functional.relu(x)
 
 
@@ -86,8 +86,10 @@ def orthogonal_directions(count, width, generator=None):
 
     Parameters
     ----------
-    count, width : int
-        How many, and of what width.
+    count : int
+        How many.
+    width : int
+        Entries of each.
     generator : torch.Generator, optional
         For the random choices; without it PyTorch's own.
 

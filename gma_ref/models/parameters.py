@@ -22,6 +22,11 @@ def parameter_groups(model, weight_decay, lr, mixture_lr_factor=1.0):
         Each with ``name``, ``params``, ``lr`` and ``weight_decay``; groups without parameters are left out. Decay
         pulls at the weights of projections and convolutions alone: not at μ, ω and α, embeddings, norms and biases,
         nor at what Mamba's block says should be left alone.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not finite or below 0.
     """
     weight_decay, lr = as_size("weight_decay", weight_decay), as_size("lr", lr)
     factor = as_size("mixture_lr_factor", mixture_lr_factor)

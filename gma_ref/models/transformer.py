@@ -65,9 +65,15 @@ class Block(nn.Module):
 class Transformer(nn.Module):
     r"""A language model or a classifier, by its `Config`.
 
+    Parameters
+    ----------
+    config : Config
+
+    Notes
+    -----
     Positions are the sines and cosines of Vaswani et al. (2017), added to the embedded tokens. Softmax attention needs
-    positions; rotary ones, which act on dot products, would mean nothing to a mixture or to elu + 1, and learned ones
-    end with their table. These are the same for every mixer, cost no parameters, and run on as long as a stream does.
+    positions; rotary ones are made for dot products, which a mixture does not take, and learned ones end with their
+    table. These are the same for every mixer, cost no parameters, and run on as long as a stream does.
     """
 
     def __init__(self, config):
@@ -94,6 +100,11 @@ class Transformer(nn.Module):
         tokens : Tensor of integers, (B, N)
         key_mask : Tensor of bool, (N,) or (B, N), optional
             True: this token takes part.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the tokens or the mask have another kind or shape, or on a CPU if a token is outside the vocabulary.
         """
         check_tokens("tokens", tokens, "(B, N)", self.config.vocabulary)
         x = self.embed(tokens)
@@ -107,9 +118,10 @@ class Transformer(nn.Module):
         return self.classifier(ratio(total, torch.as_tensor(count, device=x.device, dtype=x.dtype)))
 
     def prefill(self, tokens, state=None):
-        """Read a piece (B, N) of a text; return its logits (B, N, vocabulary) and the state after it.
+        """Read a piece (B, N) of a text; return its logits (B, N, vocabulary) and the `StreamState` after it.
 
-        Without `state` the piece is the beginning. Pieces and steps give the logits of `forward` over the whole.
+        Without `state` the piece is the beginning; a state is not changed. Pieces and steps give the logits of
+        `forward` over the whole. A classifier refuses, with a ValueError.
         """
         check_tokens("tokens", tokens, "(B, N)", self.config.vocabulary)
         check_stream(self, state)
@@ -144,6 +156,13 @@ class Transformer(nn.Module):
         Yields
         ------
         Tensor of integers, (B,), or () for a prompt (N,)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument has another kind or range, or if the model is a classifier.
+        FloatingPointError
+            If a logit is not finite.
         """
         return generate(self, prompt, steps, temperature, top_k, generator)
 

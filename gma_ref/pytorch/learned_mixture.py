@@ -25,7 +25,7 @@ class LearnedGaussianMixture(nn.Module):
     Parameters
     ----------
     num_components : int
-        K.
+        K, the components of each mixture.
     routing_dim : int
         :math:`d_r`, the width of the queries and keys that it routes.
     num_heads : int, optional

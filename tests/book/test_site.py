@@ -1,8 +1,10 @@
 """The check of the site reports what it should: faults are planted in a tiny site, and each must be named."""
 
+import ast
 import re
 import shutil
 import sys
+from itertools import pairwise
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -256,6 +258,35 @@ def test_api_page_documents_every_public_name():
     page = (REPOSITORY / "book" / "appendix" / "api.md").read_text(encoding="utf-8")
     documented = re.findall(r"^\.\. auto(?:function|class):: (\w+)$", page, re.MULTILINE)
     assert set(gma_ref.reference.__all__) <= set(documented)
+
+
+@pytest.mark.parametrize("name", gma_ref.models._LAZY)
+def test_api_page_documents_the_models_room(name):
+    module, page = getattr(gma_ref.models, name), (REPOSITORY / "book" / "appendix" / "api.md").read_text("utf-8")
+    public = {one for one in module.__all__ if callable(getattr(module, one)) and one != "main"}
+    public -= set(re.findall(r"^\.\. auto(?:function|class|exception):: (\w+)$", page, re.MULTILINE))
+    assert not public
+
+
+def described():
+    """Yield what the API page may show of the package, with its path: docstrings, and those of attributes."""
+    for path in sorted((REPOSITORY / "gma_ref").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for before, own in pairwise(getattr(node, "body", []) if isinstance(node, ast.ClassDef) else []):
+                if isinstance(before, ast.AnnAssign) and isinstance(own, ast.Expr):
+                    yield path, "attribute", own.value.value
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                yield path, "docstring", ast.get_docstring(node) or ""
+
+
+def test_no_description_is_taken_for_something_else():
+    """A line "K." is the eleventh point of a list to docutils, and "Warm-up: ..." an attribute of the type Warm-up."""
+    found = {"attribute": 0, "docstring": 0}
+    for path, kind, text in described():
+        found[kind] += 1
+        assert not re.search(r"^ *(?:[A-Za-z]|[ivxIVX]+)\.(?: |$)", text, re.MULTILINE), (path, text)
+        assert kind == "docstring" or ": " not in text, (path, text)
+    assert min(found.values()) > 30
 
 
 def test_address_outside_the_sub_path_is_not_served(tmp_path):

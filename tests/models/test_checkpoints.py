@@ -104,7 +104,7 @@ def test_names_that_are_no_file_names_are_refused(tmp_path, name):
 
 
 def test_unknown_name_is_refused_with_those_that_there_are(tmp_path):
-    with pytest.raises(ValueError, match=r"^name must be one of none that is there, got 'other'$"):
+    with pytest.raises(ValueError, match=r"^name must be that of a checkpoint, and there is none yet, got 'other'$"):
         checkpoints.load("other", tmp_path)
     save(tmp_path, small_transformer())
     with pytest.raises(ValueError, match=r"^name must be one of 'small', got 'other'$"):

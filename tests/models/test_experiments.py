@@ -43,7 +43,7 @@ def test_experiments_of_the_book_are_valid_and_name_their_runs_apart(name):
 
 
 def test_every_mixer_is_tuned_with_the_same_rates_and_trials():
-    for name in ("language-rates", "genre-rates"):
+    for name in (name for name in EXPERIMENTS if name.endswith("-rates")):
         rates = {}
         for grid in EXPERIMENTS[name]:
             for settings in grid.runs():
@@ -98,9 +98,19 @@ def test_log_of_other_settings_does_not_count(tmp_path, small):
     assert experiments.is_done("rates", first, tmp_path)
     path = tmp_path / "rates" / f"{experiments.log_name(first)}.json"
     log = json.loads(path.read_text(encoding="utf-8"))
-    log["settings"]["weight_decay"] = 0.3  # a default that has been changed since
-    path.write_text(json.dumps(log), encoding="utf-8")
-    assert not experiments.is_done("rates", first, tmp_path)
+    for changed in ({"weight_decay": 0.3}, {"given_up": 1}):  # a default, an option, that has been changed since
+        path.write_text(json.dumps(log | {"settings": log["settings"] | changed}), encoding="utf-8")
+        assert not experiments.is_done("rates", first, tmp_path)
+
+
+def test_log_of_a_run_that_the_experiment_no_longer_has_is_left_alone(tmp_path, small):
+    first, other = experiments.runs_of("rates")[:2]
+    write_log(tmp_path, other, 0.5)
+    write_log(tmp_path, first, 0.25)
+    write_log(tmp_path, Settings(**first.as_dict() | {"lr": 1.0}), 1.0)
+    read = [log["settings"]["lr"] for log in experiments.logs("rates", tmp_path)]
+    assert read == [first.lr, other.lr]
+    assert experiments.best_rate(first, experiments.EXPERIMENTS["tuned"][0], tmp_path) == other.lr
 
 
 def test_diverged_run_is_a_finding_and_a_missing_library_is_not(tmp_path, small, monkeypatch, capsys):

@@ -11,6 +11,7 @@ import torch
 from gma_ref.models import training
 from gma_ref.models.state import read_tensors
 from gma_ref.models.workers import Workers, joined
+from tests.examples import readme_example
 
 SMALL = (
     "--task recall --task-options num_pairs 2 vocabulary_size 64 --length 16 --mixer gma --num-layers 1 --d-model 16 "
@@ -116,3 +117,13 @@ def test_two_processes_train_as_one_does(tmp_path):
     scores = [log["result"]["validation"] for log in logs]
     assert scores[0]["sequences"] == scores[1]["sequences"] == 20
     assert scores[0]["loss"] == pytest.approx(scores[1]["loss"], rel=1e-4)
+
+
+def test_example_of_the_readme_trains_and_continues_a_text(capsys):
+    example = readme_example(2)
+    assert "minutes=1" in example
+    short = "steps=2, batch=2, length=16, num_layers=1, evaluation_tokens=64, final_tokens=64"
+    exec(example.replace("minutes=1", short), {})
+    score, text = capsys.readouterr().out.split("\n", 1)
+    assert "bits per character" in score
+    assert len(text) == 200 + len("\n")

@@ -47,8 +47,10 @@ def make_mixer(
     Parameters
     ----------
     name : {"softmax", "gma", "linear", "favor", "mamba"}
-    d_model, num_heads : int
-        The width of the tokens, and the number of heads that share it.
+    d_model : int
+        The width of the tokens.
+    num_heads : int
+        How many heads share it.
     causal : bool
         Token i sees tokens j ≤ i. All but Mamba have a bidirectional form.
     convolution : int

@@ -126,6 +126,11 @@ class Attention(Mixer):
         The width of the short convolution of queries, keys and values, each with SiLU; 0 for none.
     qk_norm : bool
         Give every query and key of a head a root mean square of 1, after the convolution.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has another kind or range, or if the heads do not divide the width.
     """
 
     def __init__(self, d_model, *, num_heads=1, causal=True, convolution=0, qk_norm=False):

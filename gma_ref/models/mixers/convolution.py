@@ -15,9 +15,15 @@ class ShortConvolution(nn.Module):
 
     Parameters
     ----------
-    channels, width : int
-        Without `causal`, the width must be odd: as many tokens before as after.
+    channels : int
+    width : int
+        How many tokens are mixed. Without `causal` it must be odd, as many before as after.
     causal : bool
+
+    Raises
+    ------
+    ValueError
+        If the width is even without `causal`.
 
     Notes
     -----

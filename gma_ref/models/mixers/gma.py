@@ -20,12 +20,18 @@ class Gma(Attention):
         Where the variances start; without it, where `gma_ref.pytorch.LearnedGaussianMixture` lets them.
     shared_mixture : bool
         One mixture for all heads instead of one for each.
-    eps, eps_sigma : float
-        Added to the denominator; the floor of the variances.
+    eps : float
+        Added to the denominator.
+    eps_sigma : float
+        The floor of the variances.
     implementation : str
         As in `gma_ref.pytorch.gaussian_mixture_attention`.
     **options
         As for every attention.
+
+    Notes
+    -----
+    Source: Huang & Raza (2026), Eqs. (7) and (8b), with the learned mixture of Eqs. (13), (14) and (15).
     """
 
     Memory = Memory

@@ -69,9 +69,10 @@ class Favor(Linear):
     ----------
     num_features : int, optional
         m; without it d log d for heads of width d, the usual number.
-    feature_eps, eps : float
-        Added to each feature, the authors' own 1e-6 by default, so that the denominator is seldom near 0; and, above 0,
-        to the denominator.
+    feature_eps : float
+        Added to each feature, the authors' own 1e-6 by default, so that the denominator is seldom near 0.
+    eps : float
+        Added to the denominator, above 0.
     **options
         As for linear attention.
 

@@ -26,6 +26,15 @@ def bigram_loss(train: Tensor, evaluated: Tensor, size: int, smoothing: float = 
     -------
     float
         The mean of :math:`-\log p(b \mid a)`; divided by :math:`\log 2`, bits.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two tokens, or more than one axis.
+
+    Notes
+    -----
+    Source: additive smoothing of counts, Lidstone's rule; with s = 1 it is Laplace's.
     """
     for name, tokens in (("train", train), ("evaluated", evaluated)):
         if tokens.ndim != 1 or len(tokens) < 2:

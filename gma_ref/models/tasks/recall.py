@@ -26,10 +26,16 @@ def store_then_query(count: int, length: int, num_pairs: int, size: int, power: 
 
     Parameters
     ----------
-    count, length, num_pairs, size : int
-        Sequences, N, D and V.
+    count : int
+        Sequences.
+    length : int
+        N, tokens of a sequence.
+    num_pairs : int
+        D, pairs in a sequence.
+    size : int
+        V, tokens of the vocabulary.
     power : float
-        a.
+        The exponent a.
     generator : torch.Generator
 
     Returns
@@ -40,7 +46,9 @@ def store_then_query(count: int, length: int, num_pairs: int, size: int, power: 
     Notes
     -----
     Source: Arora, Eyuboglu et al., "Zoology: Measuring and improving recall in efficient language models" (2023), and
-    ``zoology/data/multiquery_ar.py`` of HazyResearch/zoology, with ``num_passes=1`` and ``random_non_queries=True``.
+    ``zoology/data/multiquery_ar.py`` of HazyResearch/zoology, with its defaults ``num_passes=1`` and
+    ``random_non_queries=True``. The figures of that paper have ``random_non_queries=False``, which leaves token 0 in
+    place of step 3.
     """
     keys, values = _draw_pairs(count, num_pairs, size, generator)
     inputs = torch.randint(size, (count, length), generator=generator)
@@ -88,7 +96,7 @@ class RecallTask:
     num_pairs : int
         D, pairs in a sequence, each asked for once.
     vocabulary_size : int
-        V. Zoology has 8,192, and finds that more than a thousand are needed to tell methods apart.
+        V, tokens of the vocabulary. Zoology has 8,192, and says that more than a thousand help to tell methods apart.
     interleaved : bool
         Whether questions stand between the pairs.
     power : float

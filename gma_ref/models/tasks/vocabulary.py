@@ -57,5 +57,5 @@ class Symbols:
         return torch.from_numpy(np.fromiter((self._number.get(symbol, 0) for symbol in text), dtype=np.int64))
 
     def decode(self, tokens) -> str:
-        """Return the text of token numbers."""
-        return self.separator.join(self.names[token] for token in torch.as_tensor(tokens).tolist())
+        """Return the text of token numbers (N,), or the symbol of one, ()."""
+        return self.separator.join(self.names[token] for token in torch.atleast_1d(torch.as_tensor(tokens)).tolist())
