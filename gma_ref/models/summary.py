@@ -86,6 +86,10 @@ def difference(values: Sequence[float], others: Sequence[float]) -> Difference:
     ----------
     values, others : sequence of float
         Scores of runs that differ in their seeds, at least two each.
+
+    Notes
+    -----
+    Source: Welch (1947).
     """
     _check("values", values), _check("others", others)
     squares = [statistics.variance(group) / len(group) for group in (values, others)]
