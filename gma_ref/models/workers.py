@@ -11,7 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, distributed, nn
 
-__all__ = ["Workers", "choose_device", "joined"]
+from .mixers.base import as_width
+
+__all__ = ["Workers", "choose_device", "joined", "use_threads"]
 
 
 class Workers(NamedTuple):
@@ -84,15 +86,29 @@ def choose_device(wanted: str = "auto") -> torch.device:
     Raises
     ------
     ValueError
-        If a GPU is asked for and PyTorch finds none.
+        If PyTorch finds no such device.
     """
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(wanted)
-    if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise ValueError(f"device must be one that PyTorch finds, got {wanted!r}; on this machine try 'cpu'")
-        if device.index is None:
+    try:
+        device = torch.device(wanted)
+        if device.type == "cuda" and device.index is None:
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.zeros((), device=device).item()  # fails where there is no such device, or one without numbers
+    except (RuntimeError, AssertionError) as error:  # PyTorch without CUDA asserts
+        raise ValueError(f"device must be one that PyTorch finds, got {wanted!r}; on this machine try 'cpu'") from error
+    if device.type == "cuda":
         torch.cuda.set_device(device)
     return device
+
+
+def use_threads(count: int | None) -> None:
+    """Let PyTorch work with so many threads; None leaves it its own choice.
+
+    Raises
+    ------
+    ValueError
+        If the number is below 1.
+    """
+    if count is not None:
+        torch.set_num_threads(as_width("threads", count))
