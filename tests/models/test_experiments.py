@@ -92,6 +92,23 @@ def test_without_its_tuning_an_experiment_says_what_to_do(tmp_path, small):
         experiments.carry_out("tuned", folder=tmp_path)
 
 
+def test_half_a_tuning_chooses_no_rate(tmp_path, small):
+    """Else a tuning that was cut short would give the mixers unequal numbers of trials, and nobody would know."""
+    runs = experiments.runs_of("rates")
+    for settings in runs[:-1]:
+        write_log(tmp_path, settings, 0.5)
+    with pytest.raises(FileNotFoundError, match=r"^only 1 of 2 runs of 'rates' with .*'mixer': 'gma'.* have ended; "):
+        experiments.runs_of("tuned", tmp_path)
+    path = tmp_path / "rates" / f"{experiments.log_name(runs[-1])}.json"
+    diverged = {"settings": runs[-1].as_dict(), "result": {"stopped": "loss must be finite", "validation": None}}
+    path.write_text(json.dumps(diverged), encoding="utf-8")  # a trial too
+    assert {run.lr for run in experiments.runs_of("tuned", tmp_path) if run.mixer == "gma"} == {1e-3}
+    first = tmp_path / "rates" / f"{experiments.log_name(runs[-2])}.json"
+    first.write_text(json.dumps(diverged | {"settings": runs[-2].as_dict()}), encoding="utf-8")
+    with pytest.raises(FileNotFoundError, match=r"^no run of 'rates' with .* stayed finite; give it lower rates$"):
+        experiments.runs_of("tuned", tmp_path)
+
+
 def test_log_of_other_settings_does_not_count(tmp_path, small):
     (first, *_) = experiments.runs_of("rates")
     write_log(tmp_path, first, 0.5)
@@ -149,3 +166,5 @@ def test_program_lists_runs_and_refuses_what_there_is_not(small, monkeypatch, tm
     assert capsys.readouterr().out.count("  done  python -m gma_ref.models.training --task recall") == 4
     assert experiments.main(["nothing"]) == 2
     assert "experiment must be one of 'rates', 'tuned', got 'nothing'" in capsys.readouterr().err
+    assert experiments.main(["rates", "--threads", "0"]) == 2
+    assert capsys.readouterr().err == "Refused: threads must be at least 1, got 0\n"
