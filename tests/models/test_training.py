@@ -45,6 +45,26 @@ def test_same_seed_gives_the_same_weights_and_another_gives_others():
     assert not torch.equal(first["out.weight"], other["out.weight"])
 
 
+def batches_seen(mixer, seed):
+    """Return the training batches that a model was given, and the evaluated ones."""
+    settings = small_settings(mixer=mixer, seed=seed, d_model=16, num_heads=2, num_components=4, num_layers=1, steps=3)
+    model, seen = build_model(settings, small_task()), {True: [], False: []}
+    model.register_forward_pre_hook(lambda module, inputs: seen[module.training].append(inputs[0].tolist()))
+    train(settings, task=small_task(), model=model)
+    return seen[True], seen[False]
+
+
+def test_mixers_see_the_same_batches_and_seeds_see_others():
+    trained, evaluated = batches_seen("softmax", seed=0)
+    assert len(trained) == 3
+    assert len({str(batch) for batch in trained}) == 3
+    for mixer in ("gma", "linear", "favor"):
+        assert batches_seen(mixer, seed=0) == (trained, evaluated)
+    others, evaluated_again = batches_seen("softmax", seed=1)
+    assert all(batch not in trained for batch in others)
+    assert evaluated_again == evaluated
+
+
 def test_seed_decides_the_first_weights_whatever_was_drawn_before():
     settings, task = Settings(d_model=16, num_heads=2, num_components=4, num_layers=1), small_task()
     torch.rand(3)
