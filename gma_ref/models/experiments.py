@@ -183,7 +183,10 @@ def carry_out(experiment: str, *, folder=None, work="runs", minutes=None, device
 
 
 def main(arguments=None) -> int:
-    """Carry out experiments as the command line says; return the exit status: 2 if it cannot be done."""
+    """Carry out experiments as the command line says.
+
+    The exit status is 2 if it cannot be done, 130 if it was interrupted.
+    """
     import tyro
 
     from .workers import use_threads
@@ -218,6 +221,9 @@ def main(arguments=None) -> int:
 
     try:
         tyro.cli(experiments, prog="python -m gma_ref.models.experiments", args=arguments)
+    except KeyboardInterrupt:
+        print("Interrupted; the same command goes on from the last evaluation.", file=sys.stderr)
+        return 130
     except (ValueError, OSError) as error:
         print(f"Refused: {error}", file=sys.stderr)
         return 2

@@ -154,6 +154,15 @@ def test_no_run_is_begun_after_the_time_is_up(tmp_path, small, monkeypatch):
     assert experiments.carry_out("rates", folder=tmp_path, minutes=-1.0) == 4
 
 
+def test_interrupted_program_says_how_it_goes_on(small, monkeypatch, capsys):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiments, "carry_out", interrupt)
+    assert experiments.main(["rates"]) == 130
+    assert capsys.readouterr().err == "Interrupted; the same command goes on from the last evaluation.\n"
+
+
 def test_program_lists_runs_and_refuses_what_there_is_not(small, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(experiments, "LOGS", tmp_path)
     assert experiments.main([]) == 0
