@@ -22,6 +22,7 @@ from .settings import Settings
 from .state import fill, read_tensors, snapshot, write_text, write_whole
 from .tasks import make_task
 from .transformer import Transformer
+from .workers import say
 
 __all__ = ["LARGEST", "available", "card", "load", "main", "publish", "save", "score"]
 
@@ -228,7 +229,7 @@ def main(arguments=None) -> int:
         print(f"Refused: {error}", file=sys.stderr)
         return 2
     for part, metric in about["metrics"].items():
-        print(f"{about['name']}: {part} {metric['score']:.4f} ± {metric['standard_error']:.4f} {metric['unit']}")
+        say(f"{about['name']}: {part} {metric['score']:.4f} ± {metric['standard_error']:.4f} {metric['unit']}")
     return 0
 
 

@@ -22,7 +22,7 @@ from .state import check_folder, snapshot, step_seed, write_text, write_whole
 from .tasks import make_task
 from .trainer import NonFiniteError, Trainer
 from .transformer import Transformer
-from .workers import choose_device, joined, use_threads
+from .workers import choose_device, joined, say, use_threads
 
 __all__ = ["FORMAT", "NonFiniteError", "Run", "Settings", "build_model", "main", "train"]
 
@@ -238,12 +238,12 @@ def _say(log, folder):
     if os.environ.get("RANK", "0") != "0":
         return
     result = log["result"]
-    print(f"{log['name']}: {log['parameters']:,} parameters, {result['step']:,} steps, {result['tokens']:,} tokens")
+    say(f"{log['name']}: {log['parameters']:,} parameters, {result['step']:,} steps, {result['tokens']:,} tokens")
     for part in ("validation", "test"):
         if result[part] is not None:
             score = result[part]
-            print(f"{part:<10} {score['score']:.4f} ± {score['standard_error']:.4f} {score['unit']}")
-    print(f"{result['seconds']:.0f} s of training; {result['stopped']}. Written to {folder}")
+            say(f"{part:<10} {score['score']:.4f} ± {score['standard_error']:.4f} {score['unit']}")
+    say(f"{result['seconds']:.0f} s of training; {result['stopped']}. Written to {folder}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Every process draws the whole batch and keeps its rows, so that a run has the sa
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from torch import Tensor, distributed, nn
 
 from .mixers.base import as_width
 
-__all__ = ["Workers", "choose_device", "joined", "use_threads"]
+__all__ = ["Workers", "choose_device", "joined", "say", "use_threads"]
 
 
 class Workers(NamedTuple):
@@ -112,3 +113,9 @@ def use_threads(count: int | None) -> None:
     """
     if count is not None:
         torch.set_num_threads(as_width("threads", count))
+
+
+def say(text: str) -> None:
+    """Print a line, with a question mark for each sign that the terminal's encoding lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding))

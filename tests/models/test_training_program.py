@@ -1,7 +1,9 @@
 """``python -m gma_ref.models.training``: alone, and shared by two processes."""
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -34,6 +36,17 @@ def test_program_writes_a_log_and_weights_and_says_so(tmp_path, capsys):
         "model.safetensors",
         "state.safetensors",
     ]
+
+
+def test_result_is_printed_whatever_the_terminal_can_show(tmp_path, monkeypatch):
+    """The C locale knows ASCII alone: no ±, and no folder named by a letter beyond it."""
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", printed)
+    assert training.main([*SMALL, "--steps", "1", "--output", str(tmp_path / "größe")]) == 0
+    printed.seek(0)
+    assert re.search(
+        r"^validation 0\.\d{4} \? 0\.\d{4} accuracy\n.*Written to .*gr\?\?e$", printed.read(), re.MULTILINE
+    )
 
 
 def test_help_explains_every_option(capsys):
