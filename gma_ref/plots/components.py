@@ -192,7 +192,7 @@ def _usage(ax, shares, title, threshold):
 
 def _bars(ax, names, lengths, notes):
     places = np.arange(len(names))
-    ax.barh(places, lengths, color=mix(PALETTE["key"].light, CARD, 0.7))
+    ax.barh(places, lengths, color=mix(PALETTE["mem"].light, CARD, 0.7))
     for place, length, note in zip(places, lengths, notes, strict=True):
         ax.annotate(note, (length, place), (3, 0), textcoords="offset points", va="center", fontsize=9)
     ax.set_yticks(places, names, parse_math=False)

@@ -4,7 +4,6 @@ import numpy as np
 
 from gma_ref.plots.components import SIGNS, _ready, _slots
 from gma_ref.plots.heatmaps import _matrix
-from gma_ref.plots.palette import INK
 from gma_ref.plots.style import book_style, colour_map
 
 __all__ = ["text_heatmap"]
@@ -92,11 +91,11 @@ def _write(ax, text, rows, columns, shades):
     for character, row, column, dark in zip(text, rows, columns, _are_dark(shades), strict=True):
         if character != " ":
             written = SIGNS.get(character, character)
-            ax.text(column, row, written, color="#ffffff" if dark else INK, parse_math=False, **options)
+            ax.text(column, row, written, color="#ffffff" if dark else "#000000", parse_math=False, **options)
 
 
 def _are_dark(shades):
-    """Tell which shades, (N, 4), have more contrast with white than with the ink: WCAG's relative luminance."""
+    """Tell which shades, (N, 4), have more contrast with white than with black, by WCAG's relative luminance."""
     parts = shades[:, :3]
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return linear @ [0.2126, 0.7152, 0.0722] < 0.22
+    return linear @ [0.2126, 0.7152, 0.0722] < 0.179  # where (1 + 0.05) / (x + 0.05) = (x + 0.05) / 0.05
