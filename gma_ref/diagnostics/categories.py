@@ -140,8 +140,8 @@ def alignment(
     and categories there are, and a purity of at least the most common category's share: compare with
     `permutation_test`. With one-hot rows they are those of scikit-learn's ``mutual_info_score``,
     ``homogeneity_completeness_v_measure`` and ``normalized_mutual_info_score``. Source: A. Rosenberg and J. Hirschberg,
-    *V-Measure: a conditional entropy-based external cluster evaluation measure*, EMNLP-CoNLL 2007; and for purity
-    C. D. Manning, P. Raghavan and H. Schütze, *Introduction to information retrieval*, 2008, section 16.3.
+    *V-Measure: a conditional entropy-based external cluster evaluation measure*, EMNLP-CoNLL 2007; for purity, section
+    16.3 of C. D. Manning, P. Raghavan and H. Schütze, *Introduction to information retrieval*, 2008.
     """
     return scores_of_table(contingency(gamma, categories, mask).table)
 
