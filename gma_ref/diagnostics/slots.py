@@ -40,7 +40,7 @@ def usage(gamma: Float[Array, "... N K"], mask: Bool[Array, "... N"] | None = No
     ------
     TypeError, ValueError
         If an argument has another dtype or shape, or if `gamma` holds NaN, infinity, a negative number, or a row whose
-        sum is off 1 by more than 0.002.
+        sum is off 1 by more than 0.004.
 
     Notes
     -----

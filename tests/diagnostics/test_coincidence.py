@@ -120,6 +120,12 @@ def test_a_long_chain_is_one_group():
     np.testing.assert_array_equal(component_groups(np.float64(near)), np.zeros(K))
 
 
+def test_an_overlap_as_large_as_the_threshold_is_enough():
+    overlap = [[1, 0.5], [0.5, 1]]
+    np.testing.assert_array_equal(component_groups(overlap, threshold=0.5), [0, 0])
+    np.testing.assert_array_equal(component_groups(overlap, threshold=0.501), [0, 1])
+
+
 def test_one_component_and_none():
     np.testing.assert_array_equal(component_groups([[1.0]]), [0])
     assert not collapsed_components([[1.0]]).any()

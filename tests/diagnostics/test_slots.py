@@ -105,10 +105,10 @@ def test_other_precisions_are_counted_in_float64(dtype):
 
 
 def test_rows_with_the_bits_of_bfloat16_are_taken():
-    """Seven bits after the leading one: the numbers lose up to one part in 2^9 each, all in one direction at worst."""
+    """Seven bits after the leading one: each number is off by up to one part in 2^8, all in one direction at worst."""
     rows = draw(5_000, 3)
     exact = rows.astype(np.float32).view(np.uint32)
     short = ((exact + 0x8000) & 0xFFFF0000).astype(np.uint32).view(np.float32)
     assert np.abs(short.sum(axis=-1) - 1).max() > 1e-3
     np.testing.assert_allclose(usage(short), usage(rows), atol=1e-3)
-    np.testing.assert_allclose(usage([[0.501, 0.501], [0.499, 0.499]]), 0.5)
+    np.testing.assert_allclose(usage([[0.5015, 0.5015], [0.4985, 0.4985]]), 0.5)
