@@ -124,6 +124,7 @@ def test_an_overlap_as_large_as_the_threshold_is_enough():
     overlap = [[1, 0.5], [0.5, 1]]
     np.testing.assert_array_equal(component_groups(overlap, threshold=0.5), [0, 0])
     np.testing.assert_array_equal(component_groups(overlap, threshold=0.501), [0, 1])
+    np.testing.assert_array_equal(component_groups([[1, 1, 0], [1, 1, 0], [0, 0, 1]], threshold=1), [0, 0, 2])
 
 
 def test_one_component_and_none():
