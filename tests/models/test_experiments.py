@@ -52,6 +52,42 @@ def test_every_mixer_is_tuned_with_the_same_rates_and_trials():
         assert len(rates) >= 4
 
 
+FINAL = [name for name in EXPERIMENTS if name.startswith("language") and not name.endswith(("-rates", "-ablation"))]
+
+
+@pytest.mark.parametrize("name", FINAL)
+def test_mixers_differ_in_nothing_else(name):
+    """Parameters, tokens, schedule, ingredients and seeds are the same; Mamba alone has nothing to normalise."""
+    (grid,) = EXPERIMENTS[name]
+    common = {}
+    for settings in grid.runs():
+        given = settings.as_dict()
+        mixer, seed = given.pop("mixer"), given.pop("seed")
+        assert given.pop("qk_norm") == (mixer != "mamba")
+        common.setdefault(mixer, []).append((seed, given))
+    first, *others = common.values()
+    assert len(first) >= 3
+    assert all(other == first for other in others)
+    (_, given) = first[0]
+    assert given["parameters"]
+    assert given["batch"] * given["length"] * given["steps"] == 16 * 128 * 1000
+
+
+@pytest.mark.parametrize("name", FINAL)
+def test_the_test_part_and_the_final_seeds_have_no_part_in_the_tuning(name):
+    (grid,) = EXPERIMENTS[name]
+    final, tuning = grid.runs(), [run for tuned in EXPERIMENTS[grid.tuned_by] for run in tuned.runs()]
+    assert all(run.test for run in final)
+    assert not any(run.test for run in tuning)
+    assert not {run.seed for run in final} & {run.seed for run in tuning}
+    assert {run.mixer for run in final} <= {run.mixer for run in tuning}
+    # what is tuned is what is trained, but for the length
+    ignored = {"lr", "seed", "test", "batch", "length"}
+    for run in final:
+        alike = {key: value for key, value in run.as_dict().items() if key not in ignored}
+        assert any(alike.items() <= trial.as_dict().items() for trial in tuning if trial.mixer == run.mixer)
+
+
 def test_runs_are_done_once_and_logged(tmp_path, small, monkeypatch, capsys):
     folders = {"folder": tmp_path / "logs", "work": tmp_path / "work"}
     assert experiments.carry_out("rates", **folders) == 0
