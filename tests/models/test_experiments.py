@@ -52,7 +52,9 @@ def test_every_mixer_is_tuned_with_the_same_rates_and_trials():
         assert len(rates) >= 4
 
 
-FINAL = [name for name in EXPERIMENTS if name.startswith("language") and not name.endswith(("-rates", "-ablation"))]
+EXPLORED = ("language-ablation", "language-ingredients")  # by the validation part, and compared with nothing else
+FINAL = [name for name in EXPERIMENTS if name.startswith("language") and not name.endswith("-rates")]
+FINAL = [name for name in FINAL if name not in EXPLORED]
 
 
 @pytest.mark.parametrize("name", FINAL)
@@ -213,3 +215,10 @@ def test_program_lists_runs_and_refuses_what_there_is_not(small, monkeypatch, tm
     assert "experiment must be one of 'rates', 'tuned', got 'nothing'" in capsys.readouterr().err
     assert experiments.main(["rates", "--threads", "0"]) == 2
     assert capsys.readouterr().err == "Refused: threads must be at least 1, got 0\n"
+
+
+@pytest.mark.parametrize("name", EXPLORED)
+def test_what_is_only_explored_leaves_the_test_part_alone(name):
+    runs = [run for grid in EXPERIMENTS[name] for run in grid.runs()]
+    assert not any(run.test for run in runs)
+    assert {run.parameters for run in runs} == {650_000}
