@@ -46,7 +46,7 @@ class Grid:
 
 
 MIXERS = ("softmax", "gma", "linear", "favor", "mamba")
-RATES = (3e-3, 6e-3, 12e-3)
+RATES = (1.5e-3, 3e-3, 6e-3, 12e-3)
 SEEDS = (1, 2, 3)  # those of the tuning, seed 0, are not used again
 
 # every mixer gets as many parameters, tokens, rates and trials; Mamba has no queries and keys that could be normalised,
