@@ -74,7 +74,7 @@ EXPERIMENTS = {
         Grid(_GMA, {"num_heads": (2, 8)}),
         Grid(_GMA, {"mixer_options": tuple({"initial_variance": value} for value in (1.0, 2.4, 16.0))}),
         Grid(_GMA, {"mixer_options": ({"shared_mixture": True},)}),
-        Grid(_GMA | {"mixer_options": {"shared_mixture": True}}, {"num_components": (128, 256)}),
+        Grid(_GMA | {"mixer_options": {"shared_mixture": True}}, {"num_components": (128,)}),
     ],
     # what the others have of the same: the norm left out, more heads, other numbers of features
     "language-ingredients": [
@@ -87,7 +87,7 @@ EXPERIMENTS = {
         ),
         Grid(
             _LANGUAGE | {"qk_norm": True, "mixer": "favor"},
-            {"mixer_options": tuple({"num_features": count} for count in (32, 64, 256))},
+            {"mixer_options": tuple({"num_features": count} for count in (64, 256))},
             tuned_by="language-rates",
             alike=("mixer",),
         ),
@@ -110,7 +110,7 @@ EXPERIMENTS = {
             alike=("mixer",),
         ),
     ],
-    "language-plain-rates": [Grid(_LANGUAGE | {"convolution": 0}, _ATTENTION | {"lr": RATES})],
+    "language-plain-rates": [Grid(_LANGUAGE | {"convolution": 0}, _ATTENTION | {"lr": RATES[1:]})],
     "language-plain": [
         Grid(_TESTED | {"convolution": 0}, {"seed": SEEDS} | _ATTENTION, tuned_by="language-plain-rates"),
     ],
