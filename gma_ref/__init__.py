@@ -11,7 +11,19 @@ from .reference import __all__ as _reference_names
 __version__ = "0.1.0"
 __all__ = list(_reference_names)
 
-_LAZY = ("counting", "equations", "models", "plots", "proofs", "pytorch", "shakespeare", "timing", "word_vectors")
+_LAZY = (
+    "characters",
+    "counting",
+    "diagnostics",
+    "equations",
+    "models",
+    "plots",
+    "proofs",
+    "pytorch",
+    "shakespeare",
+    "timing",
+    "word_vectors",
+)
 
 
 def __getattr__(name):

@@ -16,7 +16,7 @@ class Equation:
     name : str
         What the equation says, in a few words.
     function : str
-        The function that computes it, as a dotted name: of the reference, or of the PyTorch room where it stands alone.
+        The function that computes it, as a dotted name: of the reference, or of another room where it stands alone.
     test : str
         The test that fails when the function is wrong, as pytest names it.
     chapter : str or None
@@ -199,6 +199,9 @@ EQUATIONS = (
          "test_structure.py::test_slot_means_are_means_with_eps_keys_of_value_zero", STRUCTURE,
          proof="structure.output_mixes_slot_means",
          pytorch="memory.slot_means"),
+    _row("B11", "ours", "effective number of slots", "slots.effective_slots",
+         "test_slots.py::test_effective_slots_are_the_inverse_of_the_mean_affinity",
+         proof="structure.effective_number_of_slots", room="diagnostics"),
     _row("L1", "ours", "bound of the score's gradient", "stability.score_gradient_bound",
          "test_stability.py::test_bounds_are_those_of_the_definitions", STABILITY,
          proof="stability.score_gradient_in_a_ball", by_hand="triangle inequality"),

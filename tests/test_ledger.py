@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gma_ref import pytorch, reference
+from gma_ref import diagnostics, pytorch, reference
 from gma_ref.equations import EQUATIONS
 from gma_ref.proofs import claim, claims
 
@@ -156,6 +156,12 @@ def test_functions_of_both_rooms_stand_side_by_side(name):
 @pytest.mark.parametrize("name", pytorch.__all__)
 def test_public_names_of_the_pytorch_room_say_their_source(name):
     assert "Source: " in " ".join(inspect.getdoc(getattr(pytorch, name)).split()) + " "
+
+
+@pytest.mark.parametrize("name", sorted(diagnostics.__all__))
+def test_functions_of_the_diagnostics_say_their_source(name):
+    function = getattr(diagnostics, name)
+    assert inspect.isclass(function) or "Source: " in " ".join(inspect.getdoc(function).split()) + " "
 
 
 def test_formulas_of_the_models_room_say_their_source():

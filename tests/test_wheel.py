@@ -16,11 +16,15 @@ from tests.examples import readme_example
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow
 
-# The modules of tests/reference that need more than NumPy and pytest
+# The modules of tests/reference and tests/diagnostics that need more than NumPy and pytest
 WITH_OTHER_LIBRARIES = {
+    "test_categories.py",
+    "test_coincidence.py",
     "test_gradients_against_autograd.py",
     "test_hull.py",
+    "test_information.py",
     "test_libraries.py",
+    "test_permutations.py",
     "test_properties.py",
     "test_shape_checks.py",
     "test_stability_bounds.py",
@@ -117,13 +121,13 @@ def test_example_of_the_readme_runs_in_an_empty_environment(wheel, environment):
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="NumPy 1.26 has no wheel for this Python")
-def test_reference_works_with_the_oldest_numpy(wheel, environment):
+def test_reference_and_diagnostics_work_with_the_oldest_numpy(wheel, environment):
     install, execute = environment
     install("numpy==1.26.0", f"pytest=={pytest.__version__}", str(wheel))
     execute("-W", "error", "-c", readme_example())
     shutil.copytree(ROOT / "tests", execute.folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    tests = {path.name for path in (ROOT / "tests" / "reference").glob("test_*.py")} - WITH_OTHER_LIBRARIES
-    files = [f"tests/reference/{name}" for name in sorted(tests)]
+    tests = [path for room in ("reference", "diagnostics") for path in (ROOT / "tests" / room).glob("test_*.py")]
+    files = sorted(str(path.relative_to(ROOT)) for path in tests if path.name not in WITH_OTHER_LIBRARIES)
     options = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "-W", "error::DeprecationWarning"]
     printed = execute("-m", "pytest", *options, *files, GMA_REF_SHAPE_CHECKS="0")
     assert " passed" in printed

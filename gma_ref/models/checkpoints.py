@@ -19,9 +19,10 @@ from torch import nn
 from .config import Config
 from .evaluation import evaluate
 from .settings import Settings
-from .state import read_tensors, snapshot, write_text, write_whole
+from .state import fill, read_tensors, snapshot, write_text, write_whole
 from .tasks import make_task
 from .transformer import Transformer
+from .workers import say
 
 __all__ = ["LARGEST", "available", "card", "load", "main", "publish", "save", "score"]
 
@@ -41,13 +42,13 @@ def card(name: str, folder=None) -> dict:
     Raises
     ------
     ValueError
-        If there is no such model; the message lists those that there are.
+        If there is no such model, and then the message lists those that there are; or if its card is damaged.
     """
     there = available(folder)
     if name not in there:
         wanted = f"one of {', '.join(map(repr, there))}" if there else "that of a checkpoint, and there is none yet"
         raise ValueError(f"name must be {wanted}, got {name!r}")
-    return json.loads((_folder(folder) / f"{name}.json").read_text(encoding="utf-8"))
+    return _read(_folder(folder) / f"{name}.json", "model", "metrics")
 
 
 def load(name: str, folder=None, *, device="cpu") -> nn.Module:
@@ -64,11 +65,11 @@ def load(name: str, folder=None, *, device="cpu") -> nn.Module:
     Raises
     ------
     ValueError
-        If there is no such model, or its file is damaged.
+        If there is no such model, or one of its two files is damaged or belongs to another model.
     """
-    model = Transformer(Config(**card(name, folder)["model"]))
+    model = Transformer(_made(Config, card(name, folder)["model"], f"{name}.json"))
     tensors, _ = read_tensors(_folder(folder) / f"{name}.safetensors")
-    model.load_state_dict(tensors)  # copies into the model's own dtypes
+    fill(model, tensors, f"{name}.safetensors")
     return model.to(device).eval()
 
 
@@ -136,16 +137,17 @@ def publish(name: str, run_folder, folder=None, *, tokens: int | None = 262_144,
     FileNotFoundError
         If the folder lacks one of the two files.
     ValueError
-        If the run has not finished, or as for `save`.
+        If the run has not finished, if its files are damaged or do not fit each other, or as for `save`.
     """
     run_folder = Path(run_folder)
-    log = json.loads((run_folder / "log.json").read_text(encoding="utf-8"))
+    log = _read(run_folder / "log.json", "command", "settings", "model", "parameters", "provenance", "result")
     if log["result"] is None:
         raise ValueError(f"run_folder must hold a finished run, got {run_folder}")
-    model = Transformer(Config(**log["model"]))
+    model = Transformer(_made(Config, log["model"], "log.json"))
     tensors, _ = read_tensors(run_folder / "model.safetensors")
-    model.load_state_dict({key: v.half() if v.is_floating_point() else v for key, v in tensors.items()})
-    settings = Settings(**log["settings"])
+    rounded = {key: value.half() if value.is_floating_point() else value for key, value in tensors.items()}
+    fill(model, rounded, "model.safetensors")
+    settings = _made(Settings, log["settings"], "log.json")
     task = make_task(settings.task, **settings.task_options)
     length = settings.length or task.default_length
     metrics = {part: score(model, task, part, length, tokens) for part in parts}
@@ -182,6 +184,25 @@ def _folder(folder):
     return _FOLDER if folder is None else Path(folder)
 
 
+def _read(path, *names):
+    """Read a JSON file that must have some names."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # among them those of the encoding
+        raise ValueError(f"{path.name} must be a whole JSON file: {error}") from error
+    if not isinstance(found, dict) or not found.keys() >= set(names):
+        raise ValueError(f"{path.name} must have {', '.join(names)}")
+    return found
+
+
+def _made(kind, options, name):
+    """Make a configuration or settings from what the file `name` says."""
+    try:
+        return kind(**options)
+    except TypeError as error:  # an option that there is not, or one of another kind
+        raise ValueError(f"{name} must have options of this version's {kind.__name__}: {error}") from error
+
+
 def _json(value):
     return json.dumps(value, indent=1, allow_nan=False) + "\n"
 
@@ -208,7 +229,7 @@ def main(arguments=None) -> int:
         print(f"Refused: {error}", file=sys.stderr)
         return 2
     for part, metric in about["metrics"].items():
-        print(f"{about['name']}: {part} {metric['score']:.4f} ± {metric['standard_error']:.4f} {metric['unit']}")
+        say(f"{about['name']}: {part} {metric['score']:.4f} ± {metric['standard_error']:.4f} {metric['unit']}")
     return 0
 
 

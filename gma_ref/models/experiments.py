@@ -68,18 +68,26 @@ def best_rate(settings: Settings, grid: Grid, folder=None) -> float:
     Raises
     ------
     FileNotFoundError
-        If there is no log of such a run.
+        If the log of such a run is missing, even if others are there: every mixer has as many trials.
     """
     wanted = {name: getattr(settings, name) for name in grid.alike}
-    scored = [log for log in logs(grid.tuned_by, folder) if log["result"] and log["result"]["validation"]]
-    alike = [log for log in scored if all(log["settings"][name] == value for name, value in wanted.items())]
-    if not alike:
+    trials = [run for run in runs_of(grid.tuned_by, folder) if all(getattr(run, key) == wanted[key] for key in wanted)]
+    paths = [_path(grid.tuned_by, trial, folder) for trial in trials]
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+    ended = [log for log in found if log["result"]]
+    if not ended:
         raise FileNotFoundError(f"no run of {grid.tuned_by!r} has {wanted}; carry out that experiment first")
+    if len(ended) < len(trials):
+        count = f"{len(ended)} of {len(trials)} runs"
+        raise FileNotFoundError(f"only {count} of {grid.tuned_by!r} with {wanted} have ended; carry them out first")
+    scored = [log for log in ended if log["result"]["validation"]]
+    if not scored:
+        raise FileNotFoundError(f"no run of {grid.tuned_by!r} with {wanted} stayed finite; give it lower rates")
     by_rate = {}
-    for log in alike:
+    for log in scored:
         by_rate.setdefault(log["settings"]["lr"], []).append(log["result"]["validation"]["score"])
     means = {rate: sum(scores) / len(scores) for rate, scores in by_rate.items()}
-    choose = max if alike[0]["result"]["validation"]["unit"] == "accuracy" else min
+    choose = max if scored[0]["result"]["validation"]["unit"] == "accuracy" else min
     return choose(means, key=means.get)
 
 
@@ -175,9 +183,13 @@ def carry_out(experiment: str, *, folder=None, work="runs", minutes=None, device
 
 
 def main(arguments=None) -> int:
-    """Carry out experiments as the command line says; return the exit status: 2 if it cannot be done."""
-    import torch
+    """Carry out experiments as the command line says.
+
+    The exit status is 2 if it cannot be done, 130 if it was interrupted.
+    """
     import tyro
+
+    from .workers import use_threads
 
     def experiments(
         names: tyro.conf.Positional[tuple[str, ...]] = (),
@@ -197,8 +209,7 @@ def main(arguments=None) -> int:
             device: cpu, cuda, or auto for the GPU if there is one.
             threads: Threads of PyTorch; by default its own choice.
         """
-        if threads is not None:
-            torch.set_num_threads(threads)
+        use_threads(threads)
         started = time.monotonic()
         for name in names or EXPERIMENTS:
             if show or not names:
@@ -210,6 +221,9 @@ def main(arguments=None) -> int:
 
     try:
         tyro.cli(experiments, prog="python -m gma_ref.models.experiments", args=arguments)
+    except KeyboardInterrupt:
+        print("Interrupted; the same command goes on from the last evaluation.", file=sys.stderr)
+        return 130
     except (ValueError, OSError) as error:
         print(f"Refused: {error}", file=sys.stderr)
         return 2

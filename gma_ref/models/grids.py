@@ -46,7 +46,7 @@ class Grid:
 
 
 MIXERS = ("softmax", "gma", "linear", "favor", "mamba")
-RATES = (3e-3, 6e-3, 12e-3)
+RATES = (1.5e-3, 3e-3, 6e-3, 12e-3)
 SEEDS = (1, 2, 3)  # those of the tuning, seed 0, are not used again
 
 # every mixer gets as many parameters, tokens, rates and trials; Mamba has no queries and keys that could be normalised,
@@ -55,6 +55,7 @@ _LANGUAGE = {"task": "shakespeare", "parameters": 650_000, "steps": 1000, "batch
 _TESTED = _LANGUAGE | {"test": True}
 _ALL = {"mixer, qk_norm": tuple((mixer, mixer != "mamba") for mixer in MIXERS)}
 _ATTENTION = {"mixer, qk_norm": tuple((mixer, True) for mixer in MIXERS[:4])}
+_OTHERS = ("softmax", "linear", "favor")
 _GMA = _LANGUAGE | {"mixer": "gma", "qk_norm": True, "lr": 6e-3}
 
 _GENRE = {"task": "genre", "steps": 400, "batch": 8, "length": 2048, "num_layers": 2, "d_model": 64}
@@ -66,13 +67,29 @@ EXPERIMENTS = {
     "language-ablation": [
         Grid(_GMA, {"seed": (0, 4, 5)}),
         Grid(_GMA, {"num_components": (16, 32, 128)}),
-        Grid(_GMA, {"mixture_lr_factor": (5.0,)}),
+        Grid(_GMA, {"mixture_lr_factor": (1e-4, 5.0)}),  # with the first the mixtures stay as they were drawn
         Grid(_GMA, {"qk_norm": (False,)}),
         Grid(_GMA, {"convolution": (0,)}),
         Grid(_GMA, {"placement": (0.5,)}),
         Grid(_GMA, {"num_heads": (2, 8)}),
+        Grid(_GMA, {"mixer_options": tuple({"initial_variance": value} for value in (1.0, 2.4, 16.0))}),
+        Grid(_GMA, {"mixer_options": ({"shared_mixture": True},)}),
+        Grid(_GMA | {"mixer_options": {"shared_mixture": True}}, {"num_components": (128,)}),
+    ],
+    # what the others have of the same: the norm left out, more heads, other numbers of features
+    "language-ingredients": [
+        Grid(_LANGUAGE, {"mixer": _OTHERS, "qk_norm": (False,)}, tuned_by="language-rates", alike=("mixer",)),
         Grid(
-            _GMA, {"mixer_options": ({"initial_variance": 1.0}, {"initial_variance": 16.0}, {"shared_mixture": True})}
+            _LANGUAGE | {"qk_norm": True},
+            {"mixer": _OTHERS, "num_heads": (8,)},
+            tuned_by="language-rates",
+            alike=("mixer",),
+        ),
+        Grid(
+            _LANGUAGE | {"qk_norm": True, "mixer": "favor"},
+            {"mixer_options": tuple({"num_features": count} for count in (64, 256))},
+            tuned_by="language-rates",
+            alike=("mixer",),
         ),
     ],
     "language-rates": [Grid(_LANGUAGE, _ALL | {"lr": RATES})],
@@ -93,7 +110,7 @@ EXPERIMENTS = {
             alike=("mixer",),
         ),
     ],
-    "language-plain-rates": [Grid(_LANGUAGE | {"convolution": 0}, _ATTENTION | {"lr": RATES})],
+    "language-plain-rates": [Grid(_LANGUAGE | {"convolution": 0}, _ATTENTION | {"lr": RATES[1:]})],
     "language-plain": [
         Grid(_TESTED | {"convolution": 0}, {"seed": SEEDS} | _ATTENTION, tuned_by="language-plain-rates"),
     ],

@@ -109,6 +109,8 @@ class Settings:
         for name in ("weight_decay", "clip", "seed", "convolution"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        if not self.seed < 2**64:
+            raise ValueError(f"seed must be below 2**64, got {self.seed}")
         object.__setattr__(self, "betas", tuple(self.betas))  # a list, where they come from JSON
 
     @property

@@ -6,18 +6,43 @@ Nothing that draws random numbers is kept: what a step draws follows from the se
 import json
 import os
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-__all__ = ["read_tensors", "restore", "snapshot", "step_seed", "store", "write_text", "write_whole"]
+__all__ = [
+    "check_folder",
+    "fill",
+    "read_progress",
+    "read_tensors",
+    "restore",
+    "snapshot",
+    "step_seed",
+    "store",
+    "write_text",
+    "write_whole",
+]
 
 
 def step_seed(*numbers: int) -> int:
     """Return a seed that follows from some numbers, as different for 0 and 1 as for any two."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def check_folder(folder: Path) -> None:
+    """Make a folder and see that a file can be written there, at once and not after minutes of training.
+
+    Raises
+    ------
+    OSError
+        If it cannot.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=folder):
+        pass
 
 
 def write_whole(path, content: bytes) -> None:
@@ -62,9 +87,29 @@ def store(path, model: nn.Module, optimizer, best: dict[str, Tensor], progress: 
     write_whole(path, save(tensors, metadata={"progress": json.dumps(progress)}))
 
 
-def restore(path, model: nn.Module, optimizer) -> tuple[dict[str, Tensor], dict]:
-    """Put model and optimiser into the state that a file holds; return the best weights and the progress."""
-    tensors, metadata = read_tensors(path)
+def read_progress(path) -> dict:
+    """Read what `store` was given as the progress.
+
+    Raises
+    ------
+    ValueError
+        If the file is not whole, or holds something else.
+    """
+    _, metadata = read_tensors(path)
+    if "progress" not in metadata:
+        raise ValueError(f"{Path(path).name} must hold the state of a run, got other tensors")
+    return json.loads(metadata["progress"])
+
+
+def restore(path, model: nn.Module, optimizer) -> dict[str, Tensor]:
+    """Put model and optimiser into the state that a file holds; return the best weights.
+
+    Raises
+    ------
+    ValueError
+        If the file is not whole, or the state is that of another model.
+    """
+    tensors, _ = read_tensors(path)
     parts = {"model": {}, "best": {}, "optimizer": {}}
     for name, value in tensors.items():
         part, _, name = name.partition("/")
@@ -73,9 +118,23 @@ def restore(path, model: nn.Module, optimizer) -> tuple[dict[str, Tensor], dict]
     for name, value in parts["optimizer"].items():
         number, _, entry = name.partition("/")
         moments.setdefault(int(number), {})[entry] = value
-    model.load_state_dict(parts["model"])
+    fill(model, parts["model"], Path(path).name)
     optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
-    return parts["best"], json.loads(metadata["progress"])
+    return parts["best"]
+
+
+def fill(model: nn.Module, tensors: dict[str, Tensor], name: str) -> None:
+    """Give a model its weights, in its own dtypes.
+
+    Raises
+    ------
+    ValueError
+        If they are those of another model; the message has the `name` of their file.
+    """
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ValueError(f"{name} must hold the weights of this very model, which it does not") from error
 
 
 def read_tensors(path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -88,7 +147,9 @@ def read_tensors(path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+            # copies: a view of the mapped file would change with it, and Windows would not let it be replaced
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            return tensors, file.metadata() or {}
     except Exception as error:
         if isinstance(error, FileNotFoundError):
             raise

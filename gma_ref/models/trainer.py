@@ -11,7 +11,7 @@ from tqdm import tqdm
 from .evaluation import bits, evaluate, is_better, losses, predict
 from .schedule import learning_rate_factor
 from .settings import Settings
-from .state import restore, snapshot, step_seed, store
+from .state import read_progress, restore, snapshot, step_seed, store
 from .tasks.task import IGNORED
 from .workers import Workers
 
@@ -187,15 +187,17 @@ class Trainer:
         """Take up the state that a file holds, if it is of this run."""
         if self.state is None or not self.state.exists():
             return
-        best, kept = restore(self.state, self.model, self.optimizer)
-        ours, theirs = self.settings.as_dict(), Settings(**kept["settings"]).as_dict()
-        other = [name for name in ours if ours[name] != theirs[name]]
+        kept = read_progress(self.state)
+        # before the weights, which may not fit; an option that one of them lacks has its default there, or is no more
+        ours, theirs = self.settings.as_dict(), Settings().as_dict() | kept["settings"]
+        other = [name for name in ours | theirs if ours.get(name) != theirs[name]]
         if other:
             raise ValueError(
                 f"folder must hold a run with the same settings, but {', '.join(other)} differ in {self.state.parent}; "
                 "choose another folder"
             )
-        self.best, self.progress = best, Progress(**kept["progress"])
+        self.best = restore(self.state, self.model, self.optimizer)
+        self.progress = Progress(**kept["progress"])
 
     def _what_happened(self, loss, norm):
         """Say what was not finite and what is left."""

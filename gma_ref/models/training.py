@@ -18,11 +18,11 @@ from .config import Config
 from .mixers import num_parameters
 from .parameters import parameter_groups
 from .settings import Settings
-from .state import snapshot, step_seed, write_text, write_whole
+from .state import check_folder, snapshot, step_seed, write_text, write_whole
 from .tasks import make_task
 from .trainer import NonFiniteError, Trainer
 from .transformer import Transformer
-from .workers import choose_device, joined
+from .workers import choose_device, joined, say, use_threads
 
 __all__ = ["FORMAT", "NonFiniteError", "Run", "Settings", "build_model", "main", "train"]
 
@@ -114,8 +114,8 @@ def train(settings: Settings, folder=None, *, task=None, model=None, until=None,
     ValueError
         If the folder holds another run, if the batch is no multiple of its parts, if there is no such device, or if
         settings do not fit the task or the mixer.
-    ModuleNotFoundError
-        If a library is missing that the task or the mixer needs.
+    OSError, ModuleNotFoundError
+        If the folder cannot be written to, or a library is missing that the task or the mixer needs.
     """
     device = choose_device(device)
     folder = None if folder is None else Path(folder)
@@ -130,7 +130,9 @@ def train(settings: Settings, folder=None, *, task=None, model=None, until=None,
         )
         model = (model if model is not None else build_model(settings, task)).to(device)
         workers.copy_first(model)
-        state = None if folder is None else folder / "state.safetensors"
+        state = folder and folder / "state.safetensors"
+        if folder and workers.is_first:
+            check_folder(folder)
         if settings.placement is not None and not (state and state.exists()):
             generator = torch.Generator().manual_seed(step_seed(settings.seed, 0))
             first = next(task.train_batches(generator, settings.batch, settings.length or task.default_length))
@@ -162,8 +164,7 @@ def _log(settings, trainer, made):
     progress, model = trainer.progress, trainer.model
     result = None
     if progress.stopped is not None:
-        counts = ("stopped", "step", "best_step", "tokens")
-        result = {name: getattr(progress, name) for name in counts}
+        result = {name: getattr(progress, name) for name in ("stopped", "step", "best_step", "tokens")}
         result |= {"seconds": round(progress.seconds, 3), "elapsed": round(progress.elapsed, 3)}
         result |= {"validation": None, "test": None}
     return {
@@ -207,8 +208,7 @@ def main(arguments=None) -> int:
 
     try:
         settings, folder, device, threads = tyro.cli(training, prog="python -m gma_ref.models.training", args=arguments)
-        if threads is not None:
-            torch.set_num_threads(threads)
+        use_threads(threads)
         task, model = _prepare(settings)
         run = train(settings, folder, task=task, model=model, device=device)
     except KeyboardInterrupt:
@@ -238,12 +238,12 @@ def _say(log, folder):
     if os.environ.get("RANK", "0") != "0":
         return
     result = log["result"]
-    print(f"{log['name']}: {log['parameters']:,} parameters, {result['step']:,} steps, {result['tokens']:,} tokens")
+    say(f"{log['name']}: {log['parameters']:,} parameters, {result['step']:,} steps, {result['tokens']:,} tokens")
     for part in ("validation", "test"):
         if result[part] is not None:
             score = result[part]
-            print(f"{part:<10} {score['score']:.4f} ± {score['standard_error']:.4f} {score['unit']}")
-    print(f"{result['seconds']:.0f} s of training; {result['stopped']}. Written to {folder}")
+            say(f"{part:<10} {score['score']:.4f} ± {score['standard_error']:.4f} {score['unit']}")
+    say(f"{result['seconds']:.0f} s of training; {result['stopped']}. Written to {folder}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Every process draws the whole batch and keeps its rows, so that a run has the sa
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -11,7 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, distributed, nn
 
-__all__ = ["Workers", "choose_device", "joined"]
+from .mixers.base import as_width
+
+__all__ = ["Workers", "choose_device", "joined", "say", "use_threads"]
 
 
 class Workers(NamedTuple):
@@ -84,15 +87,35 @@ def choose_device(wanted: str = "auto") -> torch.device:
     Raises
     ------
     ValueError
-        If a GPU is asked for and PyTorch finds none.
+        If PyTorch finds no such device.
     """
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(wanted)
-    if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise ValueError(f"device must be one that PyTorch finds, got {wanted!r}; on this machine try 'cpu'")
-        if device.index is None:
+    try:
+        device = torch.device(wanted)
+        if device.type == "cuda" and device.index is None:
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.zeros((), device=device).item()  # fails where there is no such device, or one without numbers
+    except (RuntimeError, AssertionError) as error:  # PyTorch without CUDA asserts
+        raise ValueError(f"device must be one that PyTorch finds, got {wanted!r}; on this machine try 'cpu'") from error
+    if device.type == "cuda":
         torch.cuda.set_device(device)
     return device
+
+
+def use_threads(count: int | None) -> None:
+    """Let PyTorch work with so many threads; None leaves it its own choice.
+
+    Raises
+    ------
+    ValueError
+        If the number is below 1.
+    """
+    if count is not None:
+        torch.set_num_threads(as_width("threads", count))
+
+
+def say(text: str) -> None:
+    """Print a line, with a question mark for each sign that the terminal's encoding lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding))

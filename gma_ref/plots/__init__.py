@@ -4,6 +4,7 @@ The drawings, :func:`workflow` and :func:`compare_paths`, need nothing but NumPy
 functions that make one, loads Plotly when it is called, and the rest matplotlib.
 """
 
+from gma_ref.plots.components import alignment_matrix, top_token_bars, usage_histogram
 from gma_ref.plots.curves import draw_curves, draw_roofline
 from gma_ref.plots.diagnostics import four_diagnostics
 from gma_ref.plots.diagram import workflow
@@ -16,12 +17,14 @@ from gma_ref.plots.moving_spectrum import moving_spectrum
 from gma_ref.plots.palette import PALETTE, Shades
 from gma_ref.plots.paths import compare_paths
 from gma_ref.plots.style import book_style, colour_map, use_book_style
+from gma_ref.plots.text import text_heatmap
 from gma_ref.plots.training import draw_scores, draw_trends
 
 __all__ = [
     "PALETTE",
     "Moving",
     "Shades",
+    "alignment_matrix",
     "book_style",
     "colour_map",
     "compare_paths",
@@ -39,6 +42,9 @@ __all__ = [
     "moving_triangle",
     "moving_weights",
     "responsibility_heatmap",
+    "text_heatmap",
+    "top_token_bars",
+    "usage_histogram",
     "use_book_style",
     "workflow",
 ]

@@ -152,20 +152,20 @@ def as_size(name, value):
     return value
 
 
-def as_key_mask(key_mask, shape, keys):
+def as_key_mask(key_mask, shape, keys, name="key_mask", what="key"):
     """Return `key_mask` as a boolean array that fits keys of the given shape; True means: takes part."""
     if key_mask is None:
         return None
-    mask = _as_ordinary_array("key_mask", key_mask)
+    mask = _as_ordinary_array(name, key_mask)
     if mask.dtype != np.bool_:
-        raise TypeError(f"key_mask must be boolean (True: this key takes part), got dtype {mask.dtype}")
+        raise TypeError(f"{name} must be boolean (True: this {what} takes part), got dtype {mask.dtype}")
     fits = mask.shape == shape[-2:-1]
     if mask.ndim == len(shape) - 1:
         fits = fits or all(m in (1, n) for m, n in zip(mask.shape, shape[:-1], strict=True))
     if not fits:
         raise ValueError(
-            f"key_mask must have shape ({shape[-2]},), or {len(shape) - 1} axes that broadcast to {shape[:-1]}, since "
-            f"{keys} has shape {shape}; got shape {mask.shape} (for a mask per batch, try key_mask[:, None])"
+            f"{name} must have shape ({shape[-2]},), or {len(shape) - 1} axes that broadcast to {shape[:-1]}, since "
+            f"{keys} has shape {shape}; got shape {mask.shape} (for a mask per batch, try {name}[:, None])"
         )
     return mask
 

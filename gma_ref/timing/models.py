@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from gma_ref._provenance import provenance, usable_processors
+from gma_ref.models.state import check_folder
 
 from .compiled import own_program
 from .curves import ratios
@@ -62,6 +63,11 @@ def main(arguments=None):
     """Measure, print and write; return the exit status: 1 if something was wrong, 2 if it cannot be done."""
     given = _arguments(arguments)
     plan = Plan(threads=min(given.threads, usable_processors()), **(QUICK if given.quick else {}))
+    try:
+        check_folder(given.output.parent)  # before minutes of measuring
+    except OSError as error:
+        print(f"Refused: {error}", file=sys.stderr)
+        return 2
     try:
         (bench, record), load = under_watch(lambda: _measured(plan), given.refuse_busy)
     except (BusyError, ModuleNotFoundError) as error:

@@ -119,6 +119,40 @@ def test_damaged_file_is_refused(tmp_path):
         checkpoints.load("small", tmp_path)
 
 
+def test_card_and_weights_that_do_not_fit_are_refused(tmp_path):
+    path = tmp_path / "small.json"
+
+    def refused(text, message):
+        save(tmp_path, small_transformer())
+        path.write_text(text(json.loads(path.read_text(encoding="utf-8"))), encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
+            checkpoints.load("small", tmp_path)
+
+    def with_model(**changes):
+        return lambda card: json.dumps(card | {"model": card["model"] | changes})
+
+    refused(lambda card: json.dumps(card)[:-9], r"^small\.json must be a whole JSON file: ")
+    refused(lambda card: "[]", r"^small\.json must have model, metrics$")
+    refused(lambda card: "{}", r"^small\.json must have model, metrics$")
+    refused(with_model(given_up=1), r"^small\.json must have options of this version's Config: .*given_up")
+    refused(with_model(d_model=16), r"^small\.safetensors must hold the weights of this very model, which it does not$")
+    refused(with_model(mixer="softmax"), r"^small\.safetensors must hold the weights of this very model, which it ")
+
+
+def test_run_of_another_version_is_not_published(tmp_path, capsys):
+    train(Settings(**SMALL | {"steps": 2}), tmp_path)
+    path = tmp_path / "log.json"
+    log = json.loads(path.read_text(encoding="utf-8"))
+    for changed, said in (
+        ({"settings": log["settings"] | {"given_up": 1}}, "log.json must have options of this version's Settings: "),
+        ({"model": None}, "log.json must have options of this version's Config: "),
+        ({"model": log["model"] | {"d_model": 32}}, "model.safetensors must hold the weights of this very model"),
+    ):
+        path.write_text(json.dumps(log | changed), encoding="utf-8")
+        assert checkpoints.main(["recall-gma", str(tmp_path)]) == 2
+        assert capsys.readouterr().err.startswith(f"Refused: {said}")
+
+
 @pytest.mark.parametrize("name", checkpoints.available())
 def test_shipped_model_reproduces_the_metric_of_its_card(name):
     card = checkpoints.card(name)

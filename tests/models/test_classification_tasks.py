@@ -64,6 +64,11 @@ def test_training_passages_are_cut_from_training_plays(genre):
         assert any(genre.vocabulary.decode(passage) in text for text in texts)
 
 
+def test_vocabulary_of_the_genres_comes_from_their_training_plays_alone(genre):
+    trained = "".join(play_text(title, speakers=False) for title in genre.titles["train"])
+    assert set(genre.vocabulary.names) - {"\ufffd"} == {c for c in set(trained) if trained.count(c) >= 10}
+
+
 def test_passage_longer_than_a_play_is_refused(genre):
     for part, length in (("test", 200_000), ("validation", 0)):
         shortest = min(len(play_text(title, speakers=False)) for title in genre.titles[part])

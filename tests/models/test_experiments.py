@@ -52,6 +52,44 @@ def test_every_mixer_is_tuned_with_the_same_rates_and_trials():
         assert len(rates) >= 4
 
 
+EXPLORED = ("language-ablation", "language-ingredients")  # by the validation part, and compared with nothing else
+FINAL = [name for name in EXPERIMENTS if name.startswith("language") and not name.endswith("-rates")]
+FINAL = [name for name in FINAL if name not in EXPLORED]
+
+
+@pytest.mark.parametrize("name", FINAL)
+def test_mixers_differ_in_nothing_else(name):
+    """Parameters, tokens, schedule, ingredients and seeds are the same; Mamba alone has nothing to normalise."""
+    (grid,) = EXPERIMENTS[name]
+    common = {}
+    for settings in grid.runs():
+        given = settings.as_dict()
+        mixer, seed = given.pop("mixer"), given.pop("seed")
+        assert given.pop("qk_norm") == (mixer != "mamba")
+        common.setdefault(mixer, []).append((seed, given))
+    first, *others = common.values()
+    assert len(first) >= 3
+    assert all(other == first for other in others)
+    (_, given) = first[0]
+    assert given["parameters"]
+    assert given["batch"] * given["length"] * given["steps"] == 16 * 128 * 1000
+
+
+@pytest.mark.parametrize("name", FINAL)
+def test_the_test_part_and_the_final_seeds_have_no_part_in_the_tuning(name):
+    (grid,) = EXPERIMENTS[name]
+    final, tuning = grid.runs(), [run for tuned in EXPERIMENTS[grid.tuned_by] for run in tuned.runs()]
+    assert all(run.test for run in final)
+    assert not any(run.test for run in tuning)
+    assert not {run.seed for run in final} & {run.seed for run in tuning}
+    assert {run.mixer for run in final} <= {run.mixer for run in tuning}
+    # what is tuned is what is trained, but for the length
+    ignored = {"lr", "seed", "test", "batch", "length"}
+    for run in final:
+        alike = {key: value for key, value in run.as_dict().items() if key not in ignored}
+        assert any(alike.items() <= trial.as_dict().items() for trial in tuning if trial.mixer == run.mixer)
+
+
 def test_runs_are_done_once_and_logged(tmp_path, small, monkeypatch, capsys):
     folders = {"folder": tmp_path / "logs", "work": tmp_path / "work"}
     assert experiments.carry_out("rates", **folders) == 0
@@ -90,6 +128,23 @@ def test_each_mixer_takes_its_own_best_rate(tmp_path, small, unit, best):
 def test_without_its_tuning_an_experiment_says_what_to_do(tmp_path, small):
     with pytest.raises(FileNotFoundError, match=r"^no run of 'rates' has .*'mixer': 'softmax'.*; carry out that exp"):
         experiments.carry_out("tuned", folder=tmp_path)
+
+
+def test_half_a_tuning_chooses_no_rate(tmp_path, small):
+    """Else a tuning that was cut short would give the mixers unequal numbers of trials, and nobody would know."""
+    runs = experiments.runs_of("rates")
+    for settings in runs[:-1]:
+        write_log(tmp_path, settings, 0.5)
+    with pytest.raises(FileNotFoundError, match=r"^only 1 of 2 runs of 'rates' with .*'mixer': 'gma'.* have ended; "):
+        experiments.runs_of("tuned", tmp_path)
+    path = tmp_path / "rates" / f"{experiments.log_name(runs[-1])}.json"
+    diverged = {"settings": runs[-1].as_dict(), "result": {"stopped": "loss must be finite", "validation": None}}
+    path.write_text(json.dumps(diverged), encoding="utf-8")  # a trial too
+    assert {run.lr for run in experiments.runs_of("tuned", tmp_path) if run.mixer == "gma"} == {1e-3}
+    first = tmp_path / "rates" / f"{experiments.log_name(runs[-2])}.json"
+    first.write_text(json.dumps(diverged | {"settings": runs[-2].as_dict()}), encoding="utf-8")
+    with pytest.raises(FileNotFoundError, match=r"^no run of 'rates' with .* stayed finite; give it lower rates$"):
+        experiments.runs_of("tuned", tmp_path)
 
 
 def test_log_of_other_settings_does_not_count(tmp_path, small):
@@ -137,6 +192,15 @@ def test_no_run_is_begun_after_the_time_is_up(tmp_path, small, monkeypatch):
     assert experiments.carry_out("rates", folder=tmp_path, minutes=-1.0) == 4
 
 
+def test_interrupted_program_says_how_it_goes_on(small, monkeypatch, capsys):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiments, "carry_out", interrupt)
+    assert experiments.main(["rates"]) == 130
+    assert capsys.readouterr().err == "Interrupted; the same command goes on from the last evaluation.\n"
+
+
 def test_program_lists_runs_and_refuses_what_there_is_not(small, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(experiments, "LOGS", tmp_path)
     assert experiments.main([]) == 0
@@ -149,3 +213,12 @@ def test_program_lists_runs_and_refuses_what_there_is_not(small, monkeypatch, tm
     assert capsys.readouterr().out.count("  done  python -m gma_ref.models.training --task recall") == 4
     assert experiments.main(["nothing"]) == 2
     assert "experiment must be one of 'rates', 'tuned', got 'nothing'" in capsys.readouterr().err
+    assert experiments.main(["rates", "--threads", "0"]) == 2
+    assert capsys.readouterr().err == "Refused: threads must be at least 1, got 0\n"
+
+
+@pytest.mark.parametrize("name", EXPLORED)
+def test_what_is_only_explored_leaves_the_test_part_alone(name):
+    runs = [run for grid in EXPERIMENTS[name] for run in grid.runs()]
+    assert not any(run.test for run in runs)
+    assert {run.parameters for run in runs} == {650_000}

@@ -89,6 +89,15 @@ def test_directions_are_saved_and_can_be_drawn_anew():
     assert make("favor", num_features=None).num_features == int(4 * np.log(4))
 
 
+def test_directions_of_the_mixer_are_orthogonal_and_those_of_all_heads():
+    """32 numbers a head, 110 features: three whole blocks of 32, and the rest of a fourth."""
+    directions = make_mixer("favor", 128, num_heads=4).directions.double()
+    assert directions.shape == (110, 32)
+    for block in directions.split(32):
+        unit = block / block.norm(dim=-1, keepdim=True)
+        torch.testing.assert_close(unit @ unit.mT, torch.eye(len(unit), dtype=torch.float64), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("convolution", [0, 4])
 @pytest.mark.parametrize("name", HERE)
 def test_gradients_are_right_and_every_parameter_has_one(name, convolution):

@@ -5,12 +5,13 @@ import os
 
 import pytest
 import torch
+from safetensors.torch import save as to_bytes
 
 from gma_ref.models import state
 from gma_ref.models.settings import Settings
 from gma_ref.models.state import read_tensors, step_seed
 from gma_ref.models.training import train
-from tests.models.small import small_model, small_settings, small_task
+from tests.models.small import SmallModel, small_model, small_settings, small_task
 
 
 def run(folder, until=None, model=None, **changes):
@@ -84,12 +85,56 @@ def test_state_of_another_run_is_refused(tmp_path):
         run(tmp_path, lr=0.5, batch=8)
 
 
+@pytest.mark.parametrize("change", [{"d_model": 32}, {"mixer": "softmax"}, {"num_layers": 2}])
+def test_state_of_another_model_is_refused_by_its_settings(tmp_path, change):
+    """Its weights have other names or shapes, and are not to be tried first."""
+    settings = {"d_model": 16, "num_heads": 2, "num_components": 4, "num_layers": 1}
+    train(small_settings(**settings), tmp_path, task=small_task(), until=1)
+    (name,) = change
+    with pytest.raises(ValueError, match=rf"^folder must hold a run with the same settings, but {name} differ in "):
+        train(small_settings(**settings | change), tmp_path, task=small_task())
+
+
+def test_state_with_an_option_that_is_no_more_is_that_of_another_run(tmp_path):
+    run(tmp_path, until=5)
+    path = tmp_path / "state.safetensors"
+    tensors, metadata = read_tensors(path)
+    kept = json.loads(metadata["progress"])
+    for settings, named in (({"given_up": 1}, "given_up"), ({"weight_decay": 0.3}, "weight_decay")):
+        changed = json.dumps(kept | {"settings": kept["settings"] | settings})
+        path.write_bytes(to_bytes(tensors, metadata={"progress": changed}))
+        with pytest.raises(ValueError, match=rf"^folder must hold a run with the same settings, but {named} differ"):
+            run(tmp_path)
+    kept["settings"].pop("patience")  # one that was added since, at its default
+    path.write_bytes(to_bytes(tensors, metadata={"progress": json.dumps(kept)}))
+    assert run(tmp_path).log["result"]["step"] == 10
+
+
+def test_tensors_that_are_no_state_are_refused(tmp_path):
+    path = tmp_path / "state.safetensors"
+    path.write_bytes(to_bytes({"a": torch.zeros(3)}))
+    with pytest.raises(ValueError, match=r"^state\.safetensors must hold the state of a run, got other tensors$"):
+        run(tmp_path)
+    path.unlink()
+    run(tmp_path, until=5)
+    with pytest.raises(ValueError, match=r"^state\.safetensors must hold the weights of this very model, which it "):
+        run(tmp_path, model=SmallModel(width=9))  # the same settings, a model of one's own
+
+
 def test_state_that_is_not_whole_is_refused(tmp_path):
     run(tmp_path, until=5)
     path = tmp_path / "state.safetensors"
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(ValueError, match=r"^state\.safetensors must be a whole safetensors file: "):
         run(tmp_path)
+
+
+def test_tensors_that_were_read_do_not_change_with_their_file(tmp_path):
+    path = tmp_path / "state.safetensors"
+    path.write_bytes(to_bytes({"a": torch.ones(1000)}))
+    tensors, _ = read_tensors(path)
+    path.write_bytes(to_bytes({"a": torch.zeros(1000)}))  # the same file, not another of its name
+    assert torch.equal(tensors["a"], torch.ones(1000))
 
 
 def test_state_holds_no_pickle(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from gma_ref.models.config import Config
 from gma_ref.models.evaluation import evaluate
 from gma_ref.models.mixers import MIXERS
 from gma_ref.models.settings import Settings
@@ -44,6 +45,26 @@ def test_same_seed_gives_the_same_weights_and_another_gives_others():
     assert not torch.equal(first["out.weight"], other["out.weight"])
 
 
+def batches_seen(mixer, seed):
+    """Return the training batches that a model was given, and the evaluated ones."""
+    settings = small_settings(mixer=mixer, seed=seed, d_model=16, num_heads=2, num_components=4, num_layers=1, steps=3)
+    model, seen = build_model(settings, small_task()), {True: [], False: []}
+    model.register_forward_pre_hook(lambda module, inputs: seen[module.training].append(inputs[0].tolist()))
+    train(settings, task=small_task(), model=model)
+    return seen[True], seen[False]
+
+
+def test_mixers_see_the_same_batches_and_seeds_see_others():
+    trained, evaluated = batches_seen("softmax", seed=0)
+    assert len(trained) == 3
+    assert len({str(batch) for batch in trained}) == 3
+    for mixer in ("gma", "linear", "favor"):
+        assert batches_seen(mixer, seed=0) == (trained, evaluated)
+    others, evaluated_again = batches_seen("softmax", seed=1)
+    assert all(batch not in trained for batch in others)
+    assert evaluated_again == evaluated
+
+
 def test_seed_decides_the_first_weights_whatever_was_drawn_before():
     settings, task = Settings(d_model=16, num_heads=2, num_components=4, num_layers=1), small_task()
     torch.rand(3)
@@ -51,6 +72,37 @@ def test_seed_decides_the_first_weights_whatever_was_drawn_before():
     torch.rand(5)
     again = build_model(settings, task).state_dict()
     assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_what_is_compared_reaches_the_model():
+    """An option that is dropped on the way would make two runs the same, and their comparison a mistake."""
+    settings = Settings(
+        mixer="gma", num_layers=2, d_model=24, num_heads=3, num_components=5, convolution=3, qk_norm=True, dropout=0.25,
+        causal=False, mixer_options={"initial_variance": 2.5, "shared_mixture": True, "eps": 1e-4},
+    )  # fmt: skip
+    task = make_task("recall", num_pairs=2, vocabulary_size=64)
+    task.num_classes = 7
+    config = build_model(settings, task).config
+    mixer = {"convolution": 3, "qk_norm": True, "num_components": 5} | settings.mixer_options
+    assert config == Config(64, 2, 24, 3, "gma", mixer, causal=False, dropout=0.25, num_classes=7)
+    config = build_model(Settings(mixer="softmax", convolution=0, qk_norm=False), small_task()).config
+    assert config == Config(6, 3, 128, 4, "softmax", {"convolution": 0, "qk_norm": False})
+    config = build_model(Settings(mixer="linear", qk_norm=True), small_task()).config
+    assert config == Config(6, 3, 128, 4, "linear", {"convolution": 4, "qk_norm": True})
+
+
+def test_what_is_chosen_reaches_the_optimiser(monkeypatch):
+    made = []
+    monkeypatch.setattr(Trainer, "run", lambda trainer, until: made.append(trainer.optimizer))
+    chosen = {"lr": 0.01, "mixture_lr_factor": 5.0, "weight_decay": 0.3, "betas": (0.8, 0.7)}
+    train(Settings(d_model=16, num_heads=2, num_components=4, num_layers=1, **chosen), task=small_task())
+    assert isinstance(made[0], torch.optim.AdamW)
+    groups = {group["name"]: (group["lr"], group["weight_decay"], group["betas"]) for group in made[0].param_groups}
+    assert groups == {
+        "decayed": (0.01, 0.3, (0.8, 0.7)),
+        "undecayed": (0.01, 0.0, (0.8, 0.7)),
+        "mixtures": (0.05, 0.0, (0.8, 0.7)),
+    }
 
 
 @pytest.mark.parametrize("mixer", MIXERS)

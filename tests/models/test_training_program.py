@@ -1,7 +1,9 @@
 """``python -m gma_ref.models.training``: alone, and shared by two processes."""
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ import torch
 
 from gma_ref.models import training
 from gma_ref.models.state import read_tensors
+from gma_ref.models.trainer import Trainer
 from gma_ref.models.workers import Workers, joined
 from tests.examples import readme_example
 
@@ -35,6 +38,17 @@ def test_program_writes_a_log_and_weights_and_says_so(tmp_path, capsys):
     ]
 
 
+def test_result_is_printed_whatever_the_terminal_can_show(tmp_path, monkeypatch):
+    """The C locale knows ASCII alone: no ±, and no folder named by a letter beyond it."""
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", printed)
+    assert training.main([*SMALL, "--steps", "1", "--output", str(tmp_path / "größe")]) == 0
+    printed.seek(0)
+    assert re.search(
+        r"^validation 0\.\d{4} \? 0\.\d{4} accuracy\n.*Written to .*gr\?\?e$", printed.read(), re.MULTILINE
+    )
+
+
 def test_help_explains_every_option(capsys):
     with pytest.raises(SystemExit) as ended:
         training.main(["--help"])
@@ -53,6 +67,10 @@ def test_help_explains_every_option(capsys):
         (["--length", "23"], "length must be even and at least 4 × 2 (num_pairs), got 23"),
         (["--mixer-options", "no_such_option", "1"], "no_such_option"),
         (["--task-options", "no_such_task_option", "1"], "no_such_task_option"),
+        (["--threads", "0"], "threads must be at least 1, got 0"),
+        (["--device", "abacus"], "device must be one that PyTorch finds, got 'abacus'; on this machine try 'cpu'"),
+        (["--device", "meta"], "device must be one that PyTorch finds, got 'meta'; on this machine try 'cpu'"),
+        (["--seed", str(2**64)], f"seed must be below 2**64, got {2**64}"),
         (["--lr", "-1.0"], "lr must be positive and finite, got -1.0"),
         (["--batch", "8", "--accumulation", "3"], "batch must be a multiple of accumulation × processes = 3, got 8"),
     ],
@@ -62,6 +80,14 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, capsys, option
     captured = capsys.readouterr()
     assert said in captured.err
     assert "Traceback" not in captured.err
+
+
+def test_folder_that_cannot_be_written_to_is_refused_before_training(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Trainer, "run", lambda *_: pytest.fail("it trains first"))
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
+        assert training.main([*SMALL, "--output", str(folder)]) == 2
+        assert capsys.readouterr().err.startswith("Refused: [Errno ")
 
 
 def test_what_is_no_option_ends_the_program(capsys):

@@ -215,6 +215,29 @@ def test_a_new_model_is_about_as_uncertain_as_it_should_be():
         assert loss.item() == pytest.approx(math.log(V), rel=0.15)
 
 
+@pytest.mark.parametrize("mixer", HERE)
+def test_weights_of_all_mixers_start_at_the_same_scales(mixer):
+    """Such that a token of unit variance keeps it, and that all layers together add a variance of 1."""
+    d, d_mlp, layers, taps = 128, 320, 3, 4
+    model = make(mixer, torch.float32, taps, d_model=d, d_mlp=d_mlp, num_layers=layers, num_heads=4)
+    share = (2 * layers) ** -0.5
+    for block in model.blocks:
+        mamba = getattr(block.mixer, "block", None)
+        first = block.mixer.w_qkv if mamba is None else mamba.in_proj
+        convolution = block.mixer.convolution if mamba is None else mamba.conv1d
+        scales = {
+            first: d**-0.5,
+            convolution: taps**-0.5 / 3**0.5,  # as PyTorch draws them, evenly up to taps**-0.5
+            block.mixer.w_o: share * d**-0.5,
+            block.mlp[0]: d**-0.5,
+            block.mlp[2]: share * d_mlp**-0.5,
+        }
+        for module, scale in scales.items():
+            assert module.weight.std().item() == pytest.approx(scale, rel=0.1)
+            assert abs(module.weight.mean().item()) < 0.1 * scale
+    assert model.embedding.weight.std().item() == pytest.approx(0.05, rel=0.1)
+
+
 def test_mixtures_can_be_placed_by_a_first_batch():
     model, tokens = make("gma", dropout=0.5).train(), texts(4, 20)
     first, second = (block.mixer.mixture for block in model.blocks)

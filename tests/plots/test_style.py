@@ -7,6 +7,7 @@ import matplotlib as mpl
 import pytest
 
 from gma_ref import plots
+from gma_ref.diagnostics import top_tokens
 from gma_ref.plots.palette import CARD, PALETTE
 
 
@@ -23,6 +24,10 @@ def test_importing_plots_loads_no_matplotlib():
         lambda: plots.colour_map("key"),
         lambda: plots.responsibility_heatmap([[1.0]]),
         lambda: plots.memory_heatmap([[1.0]]),
+        lambda: plots.usage_histogram([1.0]),
+        lambda: plots.alignment_matrix([[1.0]], ["a"]),
+        lambda: plots.text_heatmap([[1.0]], "a"),
+        lambda: plots.top_token_bars(top_tokens([[1.0]], "a")),
     ],
 )
 def test_without_matplotlib_the_message_says_what_to_install(call, monkeypatch):

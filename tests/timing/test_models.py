@@ -331,6 +331,13 @@ def test_bad_arguments_are_refused(arguments, said, capsys):
     assert said in capsys.readouterr().err
 
 
+def test_file_that_cannot_be_written_is_refused_before_measuring(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(models, "under_watch", lambda *_: pytest.fail("it measures first"))
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert models.main(["--quick", "--output", str(tmp_path / "file" / "some.json")]) == 2
+    assert capsys.readouterr().err.startswith("Refused: [Errno ")
+
+
 def test_short_run_never_replaces_a_full_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert [models._arguments(given).output.name for given in ([], ["--quick"])] == ["models.json", "models-quick.json"]
