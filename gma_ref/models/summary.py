@@ -103,25 +103,27 @@ def difference(values: Sequence[float], others: Sequence[float]) -> Difference:
     )
 
 
-def verdict(difference: Difference, errors: float = 2.0, unit: str = "bits per character") -> str:
+def verdict(interval: tuple[float, float], unit: str = "bits per character") -> str:
     """Say what a difference means for the first of the two.
 
     Parameters
     ----------
-    difference : Difference
-    errors : float
-        How many standard errors are nothing yet.
+    interval : pair of float
+        The differences that are compatible with the runs, as `Difference.interval` gives them with the quantile of
+        Student's t for its degrees of freedom.
     unit : str
         That of the scores: bits should be few, accuracy should be high.
 
     Returns
     -------
-    {"better", "no worse", "worse"}
-        "no worse" if it is behind by at most so many standard errors and not better by more than them.
+    {"better", "not apart", "worse"}
+        "not apart" if 0 is in the interval: these runs do not tell the two apart, which does not say that they are
+        equal.
     """
-    behind = -difference.value if unit == "accuracy" else difference.value
-    allowed = errors * difference.standard_error
-    return "worse" if behind > allowed else "better" if behind < -allowed else "no worse"
+    low, high = interval
+    if low <= 0 <= high:
+        return "not apart"
+    return "better" if (low > 0) == (unit == "accuracy") else "worse"
 
 
 def _check(name, values):

@@ -17,6 +17,7 @@ from gma_ref.plots.moving_spectrum import moving_spectrum
 from gma_ref.plots.palette import PALETTE, Shades
 from gma_ref.plots.paths import compare_paths
 from gma_ref.plots.style import book_style, colour_map, use_book_style
+from gma_ref.plots.surprise import surprise_text
 from gma_ref.plots.text import text_heatmap
 from gma_ref.plots.training import draw_scores, draw_trends
 
@@ -42,6 +43,7 @@ __all__ = [
     "moving_triangle",
     "moving_weights",
     "responsibility_heatmap",
+    "surprise_text",
     "text_heatmap",
     "top_token_bars",
     "usage_histogram",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from gma_ref.plots.curves import _legend, _style
-from gma_ref.plots.palette import EDGE, INK
+from gma_ref.plots.palette import EDGE, FAINT, INK
 from gma_ref.plots.style import _matplotlib
 
 __all__ = ["draw_scores", "draw_trends"]
@@ -12,7 +12,7 @@ __all__ = ["draw_scores", "draw_trends"]
 _ATTENTION = {"softmax": "sdpa", "gma": "gma", "linear": "elu", "favor": "favor", "mamba": "mamba"}
 
 
-def draw_scores(panels: Mapping, titles: Mapping, *, xlabel: str, band: Sequence[float] | None = None):
+def draw_scores(panels: Mapping, titles: Mapping, *, xlabel: str, band: Sequence[float] | None = None, mark: float | None = None):
     """Draw scores in rows, a dot for each run, one panel below the other.
 
     Parameters
@@ -24,6 +24,8 @@ def draw_scores(panels: Mapping, titles: Mapping, *, xlabel: str, band: Sequence
     xlabel : str
     band : pair of float, optional
         Ends of a grey band through all rows.
+    mark : float, optional
+        Place of a broken line through all rows, such as a baseline.
 
     Returns
     -------
@@ -43,6 +45,8 @@ def draw_scores(panels: Mapping, titles: Mapping, *, xlabel: str, band: Sequence
     for ax, (title, panel) in zip(axes[:, 0], panels.items(), strict=True):
         if band is not None:
             ax.axvspan(*band, color=EDGE, alpha=0.6, lw=0, zorder=0)
+        if mark is not None:
+            ax.axvline(mark, color=FAINT, ls=(0, (5, 3)), lw=1.4, zorder=0)
         for row, (name, scores) in enumerate(panel.items()):
             look = _look(name)
             ax.plot(scores, [row] * len(scores), **look | {"ls": "none", "alpha": 0.8})

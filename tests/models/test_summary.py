@@ -38,24 +38,32 @@ def test_difference_is_that_of_welch_by_scipy():
 def test_scores_that_are_all_alike_have_no_error():
     found = summary.difference([2.0, 2.0], [1.5, 1.5, 1.5])
     assert found == (0.5, 0.0, 3.0)
-    assert summary.verdict(found) == "worse"
+    assert found.interval(2.0) == (0.5, 0.5)
+    assert summary.verdict(found.interval(2.0)) == "worse"
 
 
 @pytest.mark.parametrize(
-    ("value", "in_bits", "in_accuracy"),
+    ("interval", "in_bits", "in_accuracy"),
     [
-        (-0.021, "better", "worse"),
-        (-0.02, "no worse", "no worse"),
-        (0.0, "no worse", "no worse"),
-        (0.02, "no worse", "no worse"),
-        (0.021, "worse", "better"),
+        ((-0.03, -0.01), "better", "worse"),
+        ((-0.03, 0.0), "not apart", "not apart"),
+        ((-0.03, 0.01), "not apart", "not apart"),
+        ((0.0, 0.03), "not apart", "not apart"),
+        ((0.01, 0.03), "worse", "better"),
     ],
 )
-def test_verdict_allows_two_standard_errors(value, in_bits, in_accuracy):
-    difference = summary.Difference(value, 0.01, 4.0)
-    assert summary.verdict(difference) == in_bits
-    assert summary.verdict(difference, unit="accuracy") == in_accuracy
-    assert summary.verdict(difference, errors=3) == "no worse"
+def test_verdict_needs_an_interval_without_zero(interval, in_bits, in_accuracy):
+    assert summary.verdict(interval) == in_bits
+    assert summary.verdict(interval, unit="accuracy") == in_accuracy
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.01, 0.02, -0.03])
+def test_verdict_of_an_interval_by_student_is_that_of_welchs_test(shift):
+    shifted = [score + shift for score in SOFTMAX]
+    found = summary.difference(GMA, shifted)
+    welch = stats.ttest_ind(GMA, shifted, equal_var=False)
+    said = summary.verdict(found.interval(stats.t.ppf(0.975, found.degrees)))
+    assert said == ("not apart" if welch.pvalue > 0.05 else "worse" if welch.statistic > 0 else "better")
 
 
 def test_scores_come_by_group_in_the_order_of_the_seeds():

@@ -27,6 +27,7 @@ def test_importing_plots_loads_no_matplotlib():
         lambda: plots.usage_histogram([1.0]),
         lambda: plots.alignment_matrix([[1.0]], ["a"]),
         lambda: plots.text_heatmap([[1.0]], "a"),
+        lambda: plots.surprise_text({"a": [1.0]}, "a"),
         lambda: plots.top_token_bars(top_tokens([[1.0]], "a")),
     ],
 )

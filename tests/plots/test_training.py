@@ -54,6 +54,15 @@ def test_band_is_drawn_where_it_is_asked_for():
     assert (banded.patches[0].get_x(), banded.patches[0].get_width()) == pytest.approx((2.3, 0.2))
 
 
+def test_baseline_runs_through_every_panel():
+    axes = plots.draw_scores(SCORES, TITLES, xlabel="", mark=2.25).axes
+    plain = plots.draw_scores(SCORES, TITLES, xlabel="").axes
+    for ax, without in zip(axes, plain, strict=True):
+        [line] = [line for line in ax.lines if list(line.get_xdata()) == [2.25, 2.25]]
+        assert line.get_linestyle() == "--"
+        assert len(ax.lines) == len(without.lines) + 1
+
+
 def test_trend_goes_through_the_means_and_shows_every_run():
     above, _ = plots.draw_trends(TRENDS, TITLES, ylabel="bits", ticks=(128, 512)).axes
     [line] = [line for line in above.lines if line.get_linestyle() == "-" and len(line.get_xdata())]
