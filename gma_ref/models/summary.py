@@ -2,10 +2,23 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["Difference", "Mean", "difference", "mean_of", "scores", "verdict"]
+__all__ = ["Difference", "Mean", "changes", "difference", "mean_of", "scores", "trials", "verdict"]
+
+# How a setting that differs is called, with its value
+_WORDS = {
+    "num_components": "K = {}",
+    "qk_norm": "no normalisation",
+    "num_heads": "{} heads",
+    "convolution": "no convolution",
+    "mixture_lr_factor": "rate of the mixture × {:g}",
+    "placement": "placed by a first batch",
+    "initial_variance": "variances begin at {:g}",
+    "num_features": "{} features",
+    "shared_mixture": "one mixture for all",
+}
 
 
 class Mean(NamedTuple):
@@ -64,6 +77,43 @@ def scores(logs: Iterable[dict], part: str = "validation", by: str = "mixer", **
             stopped = log["result"] and log["result"]["stopped"]
             raise ValueError(f"logs must have a {part} score, which {log['name']} has not: {stopped or 'not finished'}")
         found.setdefault(log["settings"][by], []).append(result["score"])
+    return found
+
+
+def trials(logs: Iterable[dict], by: str = "mixer") -> dict:
+    """Return for each value of a setting the validation score at each learning rate, infinite where a run diverged."""
+    found = {}
+    for log in logs:
+        scored = (log["result"] or {}).get("validation")
+        found.setdefault(log["settings"][by], {})[log["settings"]["lr"]] = scored["score"] if scored else math.inf
+    return found
+
+
+def changes(logs: Iterable[dict], usual: Mapping) -> dict[str, list[float]]:
+    """Collect validation scores by what the runs do otherwise than usual, in words; "as it is" where nothing is.
+
+    Parameters
+    ----------
+    logs : iterable of dict
+        As `gma_ref.models.experiments.logs` returns them.
+    usual : mapping
+        The settings of a log, or those that count.
+
+    Returns
+    -------
+    dict of str to list of float
+        In the order of the logs. A learning rate of the mixture of at most a thousandth of the others' is called "not
+        learned".
+    """
+    found = {}
+    for log in logs:
+        settings = {**log["settings"], **log["settings"]["mixer_options"]}
+        said = [
+            "not learned" if name == "mixture_lr_factor" and settings[name] <= 1e-3 else word.format(settings[name])
+            for name, word in _WORDS.items()
+            if name in settings and settings[name] != usual.get(name)
+        ]
+        found.setdefault(", ".join(said) or "as it is", []).append(log["result"]["validation"]["score"])
     return found
 
 

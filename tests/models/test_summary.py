@@ -87,6 +87,40 @@ def test_run_without_a_score_is_not_left_out_in_silence():
         summary.scores([stopped | {"result": None}])
 
 
+def test_trials_are_told_by_mixer_and_rate_and_one_that_diverged_is_the_worst():
+    logs = [log("gma", 0, 2.5, lr=0.1), log("gma", 0, 2.4, lr=0.2), log("favor", 0, 2.3, lr=0.1)]
+    diverged = log("favor", 0, None, lr=0.2)
+    diverged["result"]["validation"] = None
+    assert summary.trials([*logs, diverged]) == {"gma": {0.1: 2.5, 0.2: 2.4}, "favor": {0.1: 2.3, 0.2: math.inf}}
+
+
+def test_changes_are_told_in_words():
+    usual = {"num_components": 64, "qk_norm": True, "num_heads": 4, "mixture_lr_factor": 1.0, "mixer_options": {}}
+    runs = [{}, {"qk_norm": False}, {"seed": 4}, {"mixture_lr_factor": 1e-4}, {"mixture_lr_factor": 5.0}]
+    runs += [{"num_components": 16, "num_heads": 8}, {"mixer_options": {"initial_variance": 2.4}}]
+    logs = [log("gma", **{"seed": 0, "score": score} | usual | run) for score, run in enumerate(runs)]
+    assert summary.changes(logs, usual) == {
+        "as it is": [0, 2],
+        "no normalisation": [1],
+        "not learned": [3],
+        "rate of the mixture × 5": [4],
+        "K = 16, 8 heads": [5],
+        "variances begin at 2.4": [6],
+    }
+
+
+def test_every_change_of_the_books_experiments_has_its_own_words():
+    from gma_ref.models.experiments import runs_of
+
+    logs = [
+        {"settings": settings.as_dict(), "result": {"validation": {"score": 2.4}}}
+        for settings in runs_of("language-ablation")
+    ]
+    found = summary.changes(logs, logs[0]["settings"])
+    assert len(found.pop("as it is")) == 3
+    assert {len(scores) for scores in found.values()} == {1}
+
+
 def test_one_score_has_no_spread():
     for refused in (lambda: summary.mean_of([2.4]), lambda: summary.difference(GMA, [2.4])):
         with pytest.raises(ValueError, match="at least two scores"):
