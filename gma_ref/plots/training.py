@@ -12,7 +12,9 @@ __all__ = ["draw_scores", "draw_trends"]
 _ATTENTION = {"softmax": "sdpa", "gma": "gma", "linear": "elu", "favor": "favor", "mamba": "mamba"}
 
 
-def draw_scores(panels: Mapping, titles: Mapping, *, xlabel: str, band: Sequence[float] | None = None, mark: float | None = None):
+def draw_scores(
+    panels: Mapping, titles: Mapping, *, xlabel: str, band: Sequence[float] | None = None, mark: float | None = None
+):
     """Draw scores in rows, a dot for each run, one panel below the other.
 
     Parameters

@@ -32,7 +32,7 @@ def test_bits_are_those_of_the_rule(order):
 
 def test_example_of_the_book():
     rows = counted_bits([0, 1, 0, 0, 1], [0, 1, 0], 2, 1)
-    np.testing.assert_allclose(2 ** -rows, [[3 / 7, 4 / 7], [4 / 7, 11 / 14]])
+    np.testing.assert_allclose(2**-rows, [[3 / 7, 4 / 7], [4 / 7, 11 / 14]])
 
 
 def test_windows_hide_what_was_before_them():

@@ -6,14 +6,14 @@ __all__ = ["contexts", "counted_bits", "mean_in_windows"]
 
 
 def contexts(tokens, size: int, back: int, start: int | None = None):
-    """Number the `back` tokens before each place.
+    """Give each place a number for the `back` tokens before it.
 
     Parameters
     ----------
     tokens : array_like of int, (N,)
         Below `size`.
     size : int
-        Of the vocabulary; ``size**back`` must stay below 2⁶³.
+        Of the vocabulary; ``size**(back + 1)`` must stay below 2⁶³.
     back : int
     start : int, optional
         The first place; by default the first that has so many tokens before it.
@@ -35,7 +35,7 @@ def contexts(tokens, size: int, back: int, start: int | None = None):
 
 
 def counted_bits(seen, tokens, size: int, order: int):
-    r"""Return the surprise at ``tokens[order:]`` in bits, a row for each number 0, 1, ... `order` of tokens looked back.
+    r"""Return the surprise at ``tokens[order:]`` in bits, a row for each number of tokens looked back.
 
     .. math:: p(c \mid h) = \frac{n(h, c) + T(h) p(c \mid h')}{N(h) + T(h)}
 
@@ -49,6 +49,7 @@ def counted_bits(seen, tokens, size: int, order: int):
     size : int
         Of the vocabulary.
     order : int
+        How many tokens are looked back at most.
 
     Returns
     -------
