@@ -68,7 +68,7 @@ def gaussian_overlap(mixture: GaussianMixture) -> Float[Array, "... K K"]:
 
     Parameters
     ----------
-    mixture : GaussianMixture
+    mixture : gma_ref.GaussianMixture
         Its priors do not matter.
 
     Returns

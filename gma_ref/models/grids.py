@@ -110,7 +110,7 @@ EXPERIMENTS = {
             alike=("mixer",),
         ),
     ],
-    "language-plain-rates": [Grid(_LANGUAGE | {"convolution": 0}, _ATTENTION | {"lr": RATES[1:]})],
+    "language-plain-rates": [Grid(_LANGUAGE | {"convolution": 0}, _ATTENTION | {"lr": RATES})],
     "language-plain": [
         Grid(_TESTED | {"convolution": 0}, {"seed": SEEDS} | _ATTENTION, tuned_by="language-plain-rates"),
     ],

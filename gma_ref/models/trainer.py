@@ -9,6 +9,7 @@ from torch import nn
 from tqdm import tqdm
 
 from .evaluation import bits, evaluate, is_better, losses, predict
+from .parameters import parameter_groups
 from .schedule import learning_rate_factor
 from .settings import Settings
 from .state import read_progress, restore, snapshot, step_seed, store
@@ -16,6 +17,12 @@ from .tasks.task import IGNORED
 from .workers import Workers
 
 __all__ = ["NonFiniteError", "Progress", "Trainer"]
+
+
+def optimizer_of(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:
+    """Return the optimiser that a run has: AdamW, with the groups of `parameter_groups` at their highest rates."""
+    groups = parameter_groups(model, settings.weight_decay, settings.lr, settings.mixture_lr_factor)
+    return torch.optim.AdamW(groups, lr=settings.lr, betas=settings.betas)
 
 
 class NonFiniteError(FloatingPointError):

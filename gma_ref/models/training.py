@@ -16,11 +16,10 @@ from gma_ref.pytorch import native
 
 from .config import Config
 from .mixers import num_parameters
-from .parameters import parameter_groups
 from .settings import Settings
 from .state import check_folder, snapshot, step_seed, write_text, write_whole
 from .tasks import make_task
-from .trainer import NonFiniteError, Trainer
+from .trainer import NonFiniteError, Trainer, optimizer_of
 from .transformer import Transformer
 from .workers import choose_device, joined, say, use_threads
 
@@ -137,8 +136,7 @@ def train(settings: Settings, folder=None, *, task=None, model=None, until=None,
             generator = torch.Generator().manual_seed(step_seed(settings.seed, 0))
             first = next(task.train_batches(generator, settings.batch, settings.length or task.default_length))
             model.initialise_from(first.inputs.to(device), entropy=settings.placement, generator=generator)
-        groups = parameter_groups(model, settings.weight_decay, settings.lr, settings.mixture_lr_factor)
-        optimizer = torch.optim.AdamW(groups, lr=settings.lr, betas=settings.betas)
+        optimizer = optimizer_of(model, settings)
         trainer = Trainer(settings, task, model, optimizer, workers, state, progress)
         try:
             trainer.run(until)

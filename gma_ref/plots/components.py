@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gma_ref.plots.heatmaps import _matrix
+from gma_ref.plots.heatmaps import _matrix, colour_bar
 from gma_ref.plots.palette import CARD, EDGE, INK, PALETTE
 from gma_ref.plots.style import book_style, colour_map
 from gma_ref.plots.svg import mix
@@ -166,10 +166,7 @@ def alignment_matrix(table, categories, *, ordered=True):
             ax.tick_params(length=0)
             ax.spines[:].set_visible(False)
             ax.vlines(np.arange(1, len(categories)) - 0.5, *ax.get_ylim(), EDGE, linewidth=0.5)
-        bar = figure.colorbar(image, ax=axes, location="top", fraction=0.12 / (2.2 + slots), pad=0.02, aspect=30)
-        bar.set_label("share of the tokens in a slot", labelpad=7)
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(length=0)
+        colour_bar(image, axes, "share of the tokens in a slot", pad=0.02)
         _ready(figure)
     return {"all tokens": axes[0], "slots": axes[1]}
 

@@ -127,13 +127,19 @@ def _finish(ax, image, name):
     ax.grid(False)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    height = ax.figure.get_size_inches()[1]
-    bar = ax.figure.colorbar(image, ax=ax, location="top", fraction=0.12 / height, pad=0.1 / height, aspect=30)
+    colour_bar(image, ax, name, pad=0.1 / ax.figure.get_size_inches()[1])
+    ax.figure.draw_without_rendering()  # makes the ticks now, while the style holds
+    return ax
+
+
+def colour_bar(image, axes, name, pad):
+    """Put a colour bar above one or several axes, 0.12 of an inch high whatever the figure's height."""
+    figure = image.figure
+    fraction = 0.12 / figure.get_size_inches()[1]
+    bar = figure.colorbar(image, ax=axes, location="top", fraction=fraction, pad=pad, aspect=30)
     bar.set_label(name, labelpad=7)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0)
-    ax.figure.draw_without_rendering()  # makes the ticks now, while the style holds
-    return ax
 
 
 def _slot_ticks(count):

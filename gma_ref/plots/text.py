@@ -3,7 +3,7 @@
 import numpy as np
 
 from gma_ref.plots.components import SIGNS, _ready, _slots
-from gma_ref.plots.heatmaps import _matrix
+from gma_ref.plots.heatmaps import _matrix, colour_bar
 from gma_ref.plots.style import book_style, colour_map
 
 __all__ = ["text_heatmap"]
@@ -66,10 +66,7 @@ def text_heatmap(gamma, text, *, slots=None, kind="key", width=40):
             ax.set_title(f"slot {slot + 1}", loc="left")
             ax.axis("off")
         name = {"key": r"$\gamma^K_{j,k}$", "query": r"$\gamma^Q_{i,k}$"}[kind]
-        bar = figure.colorbar(image, ax=axes, location="top", fraction=0.12 / height, pad=0.1 / height, aspect=30)
-        bar.set_label(name, labelpad=7)
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(length=0)
+        colour_bar(image, axes, name, pad=0.1 / height)
         return _ready(figure)
 
 

@@ -6,9 +6,8 @@ import time
 import torch
 
 from gma_ref.models.mixers import num_parameters, tensors_of
-from gma_ref.models.parameters import parameter_groups
 from gma_ref.models.tasks import make_task
-from gma_ref.models.trainer import Trainer
+from gma_ref.models.trainer import Trainer, optimizer_of
 from gma_ref.models.training import build_model
 from gma_ref.pytorch import native
 
@@ -145,12 +144,6 @@ class ModelBench(Runs):
                 f"{error:.1e} of the largest, allowed is {allowed:.0e}"
             )
         self.checks.append(at | {"part": part, "what": what, "error": error, "allowed": allowed})
-
-
-def optimizer_of(model, settings):
-    """Return the optimiser with which the book trains a model."""
-    groups = parameter_groups(model, settings.weight_decay, settings.lr, settings.mixture_lr_factor)
-    return torch.optim.AdamW(groups, lr=settings.lr, betas=settings.betas)
 
 
 def stepper(model, settings, task, optimizer):

@@ -1,7 +1,6 @@
 """Pictures of components show the numbers they are given, with their names, at sizes for a phone."""
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -10,12 +9,6 @@ from gma_ref.diagnostics import TopTokens, contingency, top_tokens
 from gma_ref.plots.palette import CARD
 
 mpl.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def shares(count, slots, seed=0):

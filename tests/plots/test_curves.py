@@ -1,7 +1,6 @@
 """Curves and rooflines show the numbers they are given, say who is who, and draw no band that is not there."""
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -19,12 +18,6 @@ PANELS = {
     },
     "training": {"gma": {512: 3.0}, "other": {512: 5.0}},
 }
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def lines(ax):

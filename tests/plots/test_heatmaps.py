@@ -11,12 +11,6 @@ from gma_ref.plots.palette import CARD, PALETTE
 mpl.use("Agg")
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 def shares(count, slots, seed=0):
     return np.random.default_rng(seed).dirichlet(np.full(slots, 0.3), size=count)
 

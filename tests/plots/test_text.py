@@ -1,7 +1,6 @@
 """A text stands on its responsibilities, character by character, and can be read on each shade."""
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -11,12 +10,6 @@ from gma_ref.plots.palette import CARD, PALETTE
 mpl.use("Agg")
 
 SCENE = "ROMEO:\nBut soft, what light through yonder window breaks?\n\nJULIET:\nAy me!\n"
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def shares(count, slots, seed=0):
