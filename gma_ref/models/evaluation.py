@@ -1,7 +1,7 @@
 """How good a model is: the mean over sequences, with its standard error, in the unit of the task."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -37,7 +37,15 @@ def losses(logits, targets):
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, batches: Iterable[Batch], unit: str, *, device=None, workers: Workers | None = None):
+def evaluate(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    unit: str,
+    *,
+    device=None,
+    workers: Workers | None = None,
+    groups: Sequence[str] = (),
+):
     """Evaluate a model on all batches, without dropout; its mode is afterwards what it was.
 
     Parameters
@@ -52,12 +60,15 @@ def evaluate(model: nn.Module, batches: Iterable[Batch], unit: str, *, device=No
         Where the model is; by default where its first parameter is.
     workers : Workers, optional
         The processes that share the batches.
+    groups : sequence of str
+        The names of the groups of sequences, where the batches have some.
 
     Returns
     -------
     dict
         ``unit``, ``score`` in it, ``standard_error`` of the score (over sequences), ``loss`` in nats,
-        ``sequences`` and ``targets``.
+        ``sequences`` and ``targets``; with groups also ``groups``, the ``score``, ``standard_error`` and ``sequences``
+        of each that has any.
 
     Raises
     ------
@@ -68,31 +79,37 @@ def evaluate(model: nn.Module, batches: Iterable[Batch], unit: str, *, device=No
     device = device or next(model.parameters()).device
     training = model.training
     model.eval()
-    # sequences, targets, loss, score of each sequence and its square
-    total = torch.zeros(5, dtype=torch.float64)
+    # sequences, targets, loss, score of each sequence and its square: of all, and of each group
+    total = torch.zeros(1 + len(groups), 5, dtype=torch.float64)
     try:
         for number, batch in enumerate(batches):
             if number % workers.size == workers.rank:
-                total += _sums(model, batch.to(device), unit)
+                sums = _sums(model, batch.to(device), unit)
+                total[0] += sums.sum(dim=0)
+                if groups:
+                    total.index_add_(0, 1 + batch.group, sums)
     finally:
         model.train(training)
-    sequences, targets, loss, score, square = workers.add(total.to(device)).tolist()
+    of_all, *of_groups = workers.add(total.to(device)).tolist()
+    sequences, targets, loss, *_ = of_all
     if not targets:
         raise ValueError("batches must ask for something, got no target")
+    result = {"unit": unit, **_mean(of_all), "loss": loss / sequences, "targets": int(targets)}
+    if groups:
+        result["groups"] = {name: _mean(sums) for name, sums in zip(groups, of_groups, strict=True) if sums[0]}
+    return result
+
+
+def _mean(sums):
+    """Return the mean score over sequences, and its standard error."""
+    sequences, _, _, score, square = sums
     mean = score / sequences
     spread = max(square / sequences - mean**2, 0.0) * sequences / max(sequences - 1, 1)
-    return {
-        "unit": unit,
-        "score": mean,
-        "standard_error": math.sqrt(spread / sequences),
-        "loss": loss / sequences,
-        "sequences": int(sequences),
-        "targets": int(targets),
-    }
+    return {"score": mean, "standard_error": math.sqrt(spread / sequences), "sequences": int(sequences)}
 
 
 def _sums(model, batch, unit):
-    """Return what `evaluate` adds up: every sequence weighs the same, however many targets it has."""
+    """Return what `evaluate` adds up, a row for each sequence: they weigh the same, however many targets they have."""
     logits = predict(model, batch)
     asked = (batch.targets != IGNORED).view(len(batch.targets), -1)
     count = asked.sum(dim=1).clamp(min=1)
@@ -102,4 +119,5 @@ def _sums(model, batch, unit):
         score = (right & asked).sum(dim=1).double() / count
     else:
         score = loss / math.log(2)
-    return torch.tensor([len(asked), asked.sum(), loss.sum(), score.sum(), (score * score).sum()], dtype=torch.float64)
+    columns = torch.ones_like(score), asked.sum(dim=1).double(), loss, score, score * score
+    return torch.stack(columns, dim=1).cpu()

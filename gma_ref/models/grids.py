@@ -58,9 +58,20 @@ _ATTENTION = {"mixer, qk_norm": tuple((mixer, True) for mixer in MIXERS[:4])}
 _OTHERS = ("softmax", "linear", "favor")
 _GMA = _LANGUAGE | {"mixer": "gma", "qk_norm": True, "lr": 6e-3}
 
-_GENRE = {"task": "genre", "steps": 400, "batch": 8, "length": 2048, "num_layers": 2, "d_model": 64}
-_RECALL = {"task": "recall", "steps": 2000, "batch": 32, "num_layers": 2, "d_model": 64, "num_heads": 1}
-_PAIRS = tuple({"num_pairs": pairs} for pairs in (4, 8, 16, 32))
+# every model meets all numbers of pairs, and is asked about each of them; keys are more than the largest K
+_RECALL = {"task": "recall", "length": 128, "batch": 16, "steps": 700, "evaluate_every": 100, "qk_norm": True}
+_RECALL |= {"num_layers": 2, "d_model": 64, "num_heads": 1, "parameters": 175_000}
+_STORED = {"num_pairs": "4,8,16,32", "vocabulary_size": 640, "strays": False}
+_ORDERS = (_STORED, _STORED | {"interleaved": True})
+_RECALL_RATES = (3e-3, 6e-3, 12e-3)
+_SIZES = {"mixer, num_components": (*((mixer, 64) for mixer in _OTHERS), *(("gma", K) for K in (4, 16, 64, 256)))}
+
+# whole sequences, seen from both sides, so that the convolution is symmetric; 8,192 characters a step at every length
+_SEEN_WHOLE = {"causal": False, "convolution": 3, "num_layers": 2, "d_model": 64, "num_heads": 2}
+_GENRE = _SEEN_WHOLE | {"task": "genre", "parameters": 110_000, "steps": 150, "batch": 16, "length": 512}
+_GENRE |= {"evaluate_every": 50, "evaluation_tokens": 270_336, "final_tokens": None}  # 33 passages of 8,192
+_DIGITS = _SEEN_WHOLE | {"task": "digits", "parameters": 110_000, "steps": 500, "evaluate_every": 100}
+_CLASSIFIED_RATES = (1.5e-3, 3e-3, 6e-3)
 
 EXPERIMENTS = {
     # GMA with one thing changed at a time; the first row is what is changed, with seeds that show how far chance goes
@@ -114,8 +125,42 @@ EXPERIMENTS = {
     "language-plain": [
         Grid(_TESTED | {"convolution": 0}, {"seed": SEEDS} | _ATTENTION, tuned_by="language-plain-rates"),
     ],
-    "genre-rates": [Grid(_GENRE, {"mixer": MIXERS[:4], "lr": RATES})],
-    "genre": [Grid(_GENRE | {"test": True}, {"seed": (1, 2, 3), "mixer": MIXERS[:4]}, tuned_by="genre-rates")],
-    "recall": [Grid(_RECALL, {"task_options": _PAIRS, "mixer": MIXERS[:4], "lr": RATES})],
-    "digits": [Grid({"task": "digits", "steps": 500, "d_model": 64, "num_layers": 2}, {"mixer": MIXERS[:4]})],
+    # K is what is varied, so GMA has one rate, that of K = 64, for all
+    "recall-rates": [Grid(_RECALL, {"task_options": _ORDERS, "mixer": MIXERS[:4], "lr": _RECALL_RATES})],
+    "recall": [
+        Grid(
+            _RECALL | {"test": True},
+            {"task_options": _ORDERS, "seed": SEEDS} | _SIZES,
+            tuned_by="recall-rates",
+            alike=("mixer", "task_options"),
+        ),
+    ],
+    "recall-plain": [
+        Grid(
+            _RECALL | {"convolution": 0, "task_options": _STORED},
+            {"mixer": MIXERS[:4]},
+            tuned_by="recall-rates",
+            alike=("mixer", "task_options"),
+        ),
+    ],
+    "genre-rates": [Grid(_GENRE, _ATTENTION | {"lr": _CLASSIFIED_RATES})],
+    "genre": [Grid(_GENRE | {"test": True}, {"seed": SEEDS} | _ATTENTION, tuned_by="genre-rates")],
+    "genre-2048": [
+        Grid(
+            _GENRE | {"test": True, "batch": 4, "length": 2048},
+            {"seed": SEEDS} | _ATTENTION,
+            tuned_by="genre-rates",
+            alike=("mixer",),
+        ),
+    ],
+    "genre-8192": [
+        Grid(
+            _GENRE | {"test": True, "batch": 1, "length": 8192},
+            {"seed": SEEDS} | _ATTENTION,
+            tuned_by="genre-rates",
+            alike=("mixer",),
+        ),
+    ],
+    "digits-rates": [Grid(_DIGITS, _ATTENTION | {"lr": _CLASSIFIED_RATES})],
+    "digits": [Grid(_DIGITS | {"test": True}, {"seed": SEEDS} | _ATTENTION, tuned_by="digits-rates")],
 }

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["Difference", "Mean", "changes", "difference", "mean_of", "scores", "trials", "verdict"]
+__all__ = ["Difference", "Mean", "changes", "difference", "group_scores", "mean_of", "scores", "trials", "verdict"]
 
 # How a setting that differs is called, with its value
 _WORDS = {
@@ -77,6 +77,28 @@ def scores(logs: Iterable[dict], part: str = "validation", by: str = "mixer", **
             stopped = log["result"] and log["result"]["stopped"]
             raise ValueError(f"logs must have a {part} score, which {log['name']} has not: {stopped or 'not finished'}")
         found.setdefault(log["settings"][by], []).append(result["score"])
+    return found
+
+
+def group_scores(logs: Iterable[dict], part: str = "test") -> dict[str, list[float]]:
+    """Collect the scores of each group of sequences, such as a play or a number of pairs.
+
+    Parameters
+    ----------
+    logs : iterable of dict
+        Runs that are alike but for their seeds.
+    part : {"validation", "test"}
+
+    Returns
+    -------
+    dict
+        For each group the scores of the runs, in the order of the logs. Where the groups are plays, the spread of their
+        means is the one that counts for another play: passages of one play are not independent.
+    """
+    found = {}
+    for log in logs:
+        for name, group in log["result"][part]["groups"].items():
+            found.setdefault(name, []).append(group["score"])
     return found
 
 

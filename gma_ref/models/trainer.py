@@ -176,7 +176,8 @@ class Trainer:
     def evaluation(self, part: str, limit: int | None) -> dict:
         """Evaluate the model as it is on a part of the task."""
         batches = self.task.evaluation(part, self.length, batch=self._evaluation_batch(), limit=limit)
-        return evaluate(self.model, batches, self.task.unit, device=self.device, workers=self.workers)
+        groups = getattr(self.task, "groups", ())
+        return evaluate(self.model, batches, self.task.unit, device=self.device, workers=self.workers, groups=groups)
 
     def _evaluation_batch(self):
         return max(1, self.settings.batch // (self.workers.size * self.settings.accumulation))

@@ -134,8 +134,9 @@ def train(settings: Settings, folder=None, *, task=None, model=None, until=None,
             check_folder(folder)
         if settings.placement is not None and not (state and state.exists()):
             generator = torch.Generator().manual_seed(step_seed(settings.seed, 0))
-            first = next(task.train_batches(generator, settings.batch, settings.length or task.default_length))
-            model.initialise_from(first.inputs.to(device), entropy=settings.placement, generator=generator)
+            batches = task.train_batches(generator, settings.batch, settings.length or task.default_length)
+            tokens, _, key_mask, _ = next(batches).to(device)
+            model.initialise_from(tokens, key_mask=key_mask, entropy=settings.placement, generator=generator)
         optimizer = optimizer_of(model, settings)
         trainer = Trainer(settings, task, model, optimizer, workers, state, progress)
         try:

@@ -167,19 +167,20 @@ class Transformer(nn.Module):
         return generate(self, prompt, steps, temperature, top_k, generator)
 
     @torch.no_grad()
-    def initialise_from(self, tokens, *, entropy=0.5, generator=None):
+    def initialise_from(self, tokens, *, key_mask=None, entropy=0.5, generator=None):
         """Place the mixtures by a first batch of tokens (B, N), layer after layer, and return the model.
 
-        The rest is said at `gma_ref.pytorch.LearnedGaussianMixture.initialise_from`. Mixers without a mixture stay as
-        they are.
+        Tokens that `key_mask` leaves out, such as padding, have no part in it. The rest is said at
+        `gma_ref.pytorch.LearnedGaussianMixture.initialise_from`. Mixers without a mixture stay as they are.
         """
         check_tokens("tokens", tokens, "(B, N)", self.config.vocabulary)
         with evaluating(self):
             x = self.embed(tokens)
             for block in self.blocks:
                 if hasattr(block.mixer, "initialise_from"):
-                    block.mixer.initialise_from(block.norm_mixer(x), entropy=entropy, generator=generator)
-                x, _ = block(x)
+                    placed_by = {"key_mask": key_mask, "entropy": entropy, "generator": generator}
+                    block.mixer.initialise_from(block.norm_mixer(x), **placed_by)
+                x, _ = block(x, key_mask=key_mask)
         return self
 
 

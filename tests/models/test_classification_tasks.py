@@ -3,8 +3,11 @@
 import pytest
 import torch
 
+from gma_ref.models.evaluation import evaluate
 from gma_ref.models.tasks import TASKS, make_task
+from gma_ref.models.tasks.naive_bayes import NaiveBayes
 from gma_ref.models.tasks.plays import play_text, titles
+from gma_ref.models.tasks.task import PARTS
 from gma_ref.shakespeare import plays
 
 
@@ -54,6 +57,35 @@ def test_every_genre_has_as_many_passages_and_none_comes_twice(genre, length):
     passages, labels = whole(genre, "test", length)
     assert labels.bincount().tolist() == [len(labels) // 3] * 3
     assert len(set(map(tuple, passages.tolist()))) == len(passages) >= 60
+
+
+@pytest.mark.parametrize("part", ["validation", "test"])
+def test_each_passage_is_of_the_play_that_is_its_group(genre, part):
+    batch = next(genre.evaluation(part, 8192, batch=100))
+    assert {genre.groups[number] for number in batch.group.tolist()} == set(genre.titles[part])
+    assert sorted(genre.groups) == sorted(title for group in genre.titles.values() for title in group)
+    texts = {title: as_read(genre, title) for title in genre.titles[part]}
+    for passage, number in zip(batch.inputs, batch.group.tolist(), strict=True):
+        assert genre.vocabulary.decode(passage) in texts[genre.groups[number]]
+
+
+def test_whole_plays_of_a_part_are_all_there_with_their_labels(genre):
+    for part in PARTS:
+        labels, texts = zip(*genre.whole_plays(part), strict=True)
+        assert sorted(map(len, texts)) == sorted(len(as_read(genre, title)) for title in genre.titles[part])
+        assert set(labels) == {0, 1, 2}
+
+
+def test_naive_bayes_knows_the_training_plays_and_beats_guessing_on_others(genre):
+    pytest.importorskip("sklearn", reason="naive Bayes is that of scikit-learn")
+    model = NaiveBayes(genre, longest=2)
+    result = evaluate(model, genre.evaluation("validation", 8192), "accuracy", device="cpu", groups=genre.groups)
+    assert 0.45 < result["score"] <= 1
+    assert set(result["groups"]) == set(genre.titles["validation"])
+    labels, texts = zip(*genre.whole_plays("train"), strict=True)
+    log_probability = model(torch.stack([text[:8192] for text in texts]))
+    torch.testing.assert_close(log_probability.exp().sum(dim=1), torch.ones(17, dtype=torch.float64))
+    assert (log_probability.argmax(dim=1) == torch.tensor(labels)).double().mean() > 0.8
 
 
 def test_training_passages_are_cut_from_training_plays(genre):

@@ -57,6 +57,21 @@ def test_batches_of_any_size_give_the_same():
         assert result["standard_error"] == pytest.approx(results[0]["standard_error"], rel=1e-5)
 
 
+def test_each_group_has_the_score_that_it_has_alone():
+    targets = torch.tensor([[0, 1], [0, 0], [1, IGNORED], [0, 1], [1, 1]])
+    batch = Batch(torch.zeros(5, 2, dtype=torch.int64), targets, group=torch.tensor([2, 0, 0, 2, 0]))
+    model, names = Fixed([1.0, 0.0]), ("some", "none", "others")
+    result = evaluate(model, [batch.rows(0, 3), batch.rows(3, 5)], "accuracy", groups=names)
+    assert list(result["groups"]) == ["some", "others"]  # a group without sequences has no score
+    for number, name in ((0, "some"), (2, "others")):
+        rows = batch.group == number
+        alone = evaluate(model, [Batch(batch.inputs[rows], targets[rows])], "accuracy")
+        assert result["groups"][name] == {key: alone[key] for key in ("score", "standard_error", "sequences")}
+    assert result["groups"]["some"]["score"] == pytest.approx(1 / 3)
+    without = evaluate(model, [batch], "accuracy")
+    assert without == {key: value for key, value in result.items() if key != "groups"}
+
+
 def test_accuracy_counts_what_is_asked_for_alone():
     targets = torch.tensor([[1, IGNORED, 0], [IGNORED, 1, IGNORED]])
     batch = Batch(torch.zeros(2, 3, dtype=torch.int64), targets)

@@ -166,3 +166,18 @@ def test_mixture_can_be_placed_by_data():
     torch.testing.assert_close(q.square().mean(-1), torch.ones(q.shape[:-1], dtype=q.dtype))
     nearest = torch.cdist(torch.cat([q, k], -2), mixer.mixture.mu).amin(-1).mean()
     assert nearest < 0.9 * torch.cdist(torch.cat([q, k], -2), before).amin(-1).mean()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_padding_has_no_part_in_the_placing(shared):
+    """Padded texts place the mixture where the texts alone do, whatever the padding holds."""
+    x, placed = 5 * draw(4, 50, WIDTH), []
+    mask = torch.arange(57) < 50
+    for padding in (None, 0.0, 100.0):
+        mixer = make("gma", qk_norm=True, convolution=4, shared_mixture=shared)
+        given = {} if padding is None else {"key_mask": mask}
+        padded = x if padding is None else torch.nn.functional.pad(x, (0, 0, 0, 7), value=padding)
+        mixer.initialise_from(padded, generator=torch.Generator().manual_seed(0), **given)
+        placed.append(mixer.mixture.mu)
+    torch.testing.assert_close(placed[1], placed[0])
+    assert torch.equal(placed[1], placed[2])

@@ -86,6 +86,38 @@ def test_held_out_sequences_are_fixed_and_were_never_trained_on(interleaved):
         assert not set(map(tuple, drawn.inputs.tolist())) & (held_out["validation"] | held_out["test"])
 
 
+def test_without_strays_only_told_and_asked_tokens_are_keys():
+    batch = batch_of(strays=False)
+    keys = batch.inputs < 64
+    assert keys.sum(dim=1).tolist() == [12] * 40  # 6 told, 6 asked
+    assert (batch_of().inputs < 64).sum() > 1.5 * keys.sum()  # and with them there are more
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_several_numbers_of_pairs_are_mixed_evenly(interleaved):
+    batch = batch_of(interleaved, count=3000, num_pairs="1,4,9")
+    asked = (batch.targets != IGNORED).sum(dim=1)
+    assert asked.equal(torch.tensor([1, 4, 9])[batch.group])
+    assert all(900 < count < 1100 for count in batch.group.bincount().tolist())
+    tiny = [batch_of(interleaved, count=2, num_pairs="1,4,9") for _ in range(2)]
+    assert torch.equal(tiny[0].inputs, tiny[1].inputs)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_each_number_of_pairs_is_a_group_asked_about_as_if_it_were_alone(interleaved):
+    options = {"vocabulary_size": 128, "interleaved": interleaved}
+    mixed = make_task("recall", num_pairs="1,8", **options)
+    assert mixed.groups == ("1 pair", "8 pairs")
+    whole = next(mixed.evaluation("test", 64, batch=2000))
+    assert whole.group.bincount().tolist() == [512, 512]
+    for number, pairs in enumerate((1, 8)):
+        alone = next(make_task("recall", num_pairs=pairs, **options).evaluation("test", 64, batch=2000))
+        assert torch.equal(whole.inputs[whole.group == number], alone.inputs)
+        assert torch.equal(whole.targets[whole.group == number], alone.targets)
+    few = next(mixed.evaluation("test", 64, batch=2000, limit=64 * 10))
+    assert few.group.tolist() == [0] * 5 + [1] * 5
+
+
 def test_what_does_not_fit_is_refused():
     task = make_task("recall", num_pairs=6, vocabulary_size=128)
     for length in (22, 63):
@@ -95,5 +127,11 @@ def test_what_does_not_fit_is_refused():
         next(task.train_batches(torch.Generator(), 2, 128))
     with pytest.raises(ValueError, match=r"^num_pairs must be from 1 to 63, got 64$"):
         make_task("recall", num_pairs=64, vocabulary_size=128)
+    with pytest.raises(ValueError, match=r"^num_pairs must be from 1 to 63, got 4,64$"):
+        make_task("recall", num_pairs="4,64", vocabulary_size=128)
+    with pytest.raises(ValueError, match=r"^num_pairs must name each number once, got 4,4$"):
+        make_task("recall", num_pairs="4,4")
+    with pytest.raises(ValueError, match=r"""^num_pairs must be a number, or several as in "4,8,16", got '4;8'$"""):
+        make_task("recall", num_pairs="4;8")
     with pytest.raises(ValueError, match=r"^power must be positive, got 0$"):
         make_task("recall", power=0)

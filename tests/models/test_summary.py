@@ -26,6 +26,14 @@ def test_mean_is_that_of_numpy_and_its_error_that_of_scipy():
     assert f"{found:.3f}" == "2.439 ± 0.005"
 
 
+def test_scores_of_groups_are_collected_over_the_runs():
+    logs = [
+        {"result": {"test": {"groups": {"Othello": {"score": one}, "Coriolanus": {"score": other}}}}}
+        for one, other in ((0.5, 0.25), (0.75, 0.5))
+    ]
+    assert summary.group_scores(logs) == {"Othello": [0.5, 0.75], "Coriolanus": [0.25, 0.5]}
+
+
 def test_difference_is_that_of_welch_by_scipy():
     found = summary.difference(GMA, SOFTMAX)
     welch = stats.ttest_ind(GMA, SOFTMAX, equal_var=False)

@@ -254,6 +254,15 @@ def test_mixtures_can_be_placed_by_a_first_batch():
         x, _ = block(x)
 
 
+def test_padding_has_no_part_in_the_placing_of_any_layer():
+    tokens, placed = texts(4, 20), []
+    mask = torch.arange(25) < 20
+    for given, options in ((tokens, {}), (torch.nn.functional.pad(tokens, (0, 5), value=3), {"key_mask": mask})):
+        model = make("gma").initialise_from(given, generator=torch.Generator().manual_seed(0), **options)
+        placed.append([block.mixer.mixture.mu for block in model.blocks])
+    torch.testing.assert_close(placed[1], placed[0])
+
+
 def test_models_without_mixtures_stay_as_they_are():
     model, before = make("linear"), make("linear").state_dict()
     model.initialise_from(texts(4, 20))

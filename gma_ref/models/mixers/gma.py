@@ -4,6 +4,7 @@ import torch
 
 from gma_ref.pytorch import LearnedGaussianMixture, Memory, gaussian_mixture_attention
 from gma_ref.pytorch.implementations import choose
+from gma_ref.pytorch.numerics import keep
 from gma_ref.reference.checks import as_flag, as_size
 
 from .base import Attention
@@ -68,11 +69,18 @@ class Gma(Attention):
         return gaussian_mixture_attention(q, k, v, self.mixture(), **options)
 
     @torch.no_grad()
-    def initialise_from(self, x, *, entropy=0.5, generator=None):
+    def initialise_from(self, x, *, key_mask=None, entropy=0.5, generator=None):
         """Place the mixture by the queries and keys of a first batch (B, N, d_model), and return the mixer.
 
-        The rest is said at `gma_ref.pytorch.LearnedGaussianMixture.initialise_from`.
+        Tokens that `key_mask` (B, N) leaves out, as in `forward`, have no part in it. The rest is said at
+        `gma_ref.pytorch.LearnedGaussianMixture.initialise_from`.
         """
-        q, k, _ = self.project(x)
-        self.mixture.initialise_from(torch.cat([q, k], dim=-2), entropy=entropy, generator=generator)
+        key_mask = self._check(x, key_mask, None, False)
+        q, k, _ = self.project(keep(key_mask, x))
+        points = torch.cat([q, k], dim=-2)
+        if key_mask is not None:
+            both = torch.cat([key_mask, key_mask], dim=1)
+            by_head = points.transpose(0, 1)[:, both]  # (H, tokens that take part, width)
+            points = by_head if self.mixture.num_heads else points[both[:, None].expand(points.shape[:-1])]
+        self.mixture.initialise_from(points, entropy=entropy, generator=generator)
         return self

@@ -42,7 +42,7 @@ class DigitsTask:
     def train_batches(self, generator: torch.Generator, batch: int, length: int = 64) -> Iterator[Batch]:
         """Yield images of the training part, drawn with repetition."""
         self._check_length(length)
-        images, labels, _ = self.parts["train"]
+        images, labels = self.parts["train"][:2]
         while True:
             rows = torch.randint(len(labels), (batch,), generator=generator)
             yield Batch(images[rows], labels[rows])
@@ -51,7 +51,7 @@ class DigitsTask:
         """Yield the images of a part in their order."""
         check_part(part)
         self._check_length(length)
-        images, labels, _ = self.parts[part]
+        images, labels = self.parts[part][:2]
         rows = spread(len(labels), length, limit)
         yield from batches_of(Batch(images[rows], labels[rows]), batch)
 

@@ -39,10 +39,18 @@ class GenreTask:
         label_of = {play.title: known_as[play.genre] for play in plays() if play.genre in known_as}
         self.titles = {part: tuple(title for title in titles(part) if title in label_of) for part in PARTS}
         self.vocabulary = Symbols("".join(play_text(title, speakers) for title in self.titles["train"]))
-        self._plays = {part: [[] for _ in GENRES] for part in PARTS}  # by part and label
-        for part, group in self.titles.items():
-            for title in group:
-                self._plays[part][label_of[title]].append(self.vocabulary.encode(play_text(title, speakers)))
+        self.groups = tuple(title for part in PARTS for title in self.titles[part])
+        self._plays = {part: [[] for _ in GENRES] for part in PARTS}  # by part and label, each with its number
+        for number, title in enumerate(self.groups):
+            (part,) = (part for part in PARTS if title in self.titles[part])
+            self._plays[part][label_of[title]].append((number, self.vocabulary.encode(play_text(title, speakers))))
+
+    def whole_plays(self, part: str) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yield the label of each play of a part and its tokens."""
+        check_part(part, PARTS)
+        for label, group in enumerate(self._plays[part]):
+            for _, play in group:
+                yield label, play
 
     def train_batches(self, generator: torch.Generator, batch: int, length: int) -> Iterator[Batch]:
         """Yield passages: a genre at random, one of its plays at random, a place in it at random."""
@@ -52,7 +60,7 @@ class GenreTask:
             passages = []
             for label in labels.tolist():
                 group = self._plays["train"][label]
-                play = group[torch.randint(len(group), (), generator=generator)]
+                _, play = group[torch.randint(len(group), (), generator=generator)]
                 start = int(torch.randint(len(play) - length + 1, (), generator=generator))
                 passages.append(play[start : start + length])
             yield Batch(torch.stack(passages), labels)
@@ -61,19 +69,26 @@ class GenreTask:
         """Yield passages that stand side by side in their plays, equally many of each genre, the genres in turn."""
         check_part(part)
         self._check_length(part, length)
-        cut = [torch.cat([self._side_by_side(play, length) for play in group]) for group in self._plays[part]]
-        fewest = min(map(len, cut))
+        cut = [side_by_side(group, length) for group in self._plays[part]]
+        fewest = min(len(passages) for passages, _ in cut)
         limit = None if limit is None else limit // self.num_classes
         count = len(spread(fewest, length, limit))
-        chosen = [passages[torch.arange(count) * len(passages) // count] for passages in cut]
+        evenly = [torch.arange(count) * len(passages) // count for passages, _ in cut]
+        passages, numbers = (
+            torch.stack([both[which][rows] for both, rows in zip(cut, evenly, strict=True)], dim=1).flatten(0, 1)
+            for which in (0, 1)
+        )
         labels = torch.arange(self.num_classes).repeat(count)
-        yield from batches_of(Batch(torch.stack(chosen, dim=1).flatten(0, 1), labels), batch)
-
-    @staticmethod
-    def _side_by_side(play, length):
-        return play[: len(play) // length * length].view(-1, length)
+        yield from batches_of(Batch(passages, labels, group=numbers), batch)
 
     def _check_length(self, part, length):
-        shortest = min(len(play) for group in self._plays[part] for play in group)
+        shortest = min(len(play) for group in self._plays[part] for _, play in group)
         if not 1 <= length <= shortest:
             raise ValueError(f"length must be from 1 to {shortest:,}, the shortest play of {part}, got {length}")
+
+
+def side_by_side(group, length):
+    """Cut plays, each with its number, into passages; return these and the numbers of their plays."""
+    cut = [play[: len(play) // length * length].view(-1, length) for _, play in group]
+    numbers = torch.tensor([number for number, _ in group])
+    return torch.cat(cut), numbers.repeat_interleave(torch.tensor(list(map(len, cut))))

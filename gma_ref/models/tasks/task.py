@@ -17,11 +17,13 @@ class Batch(NamedTuple):
 
     ``inputs`` (B, N) are token numbers. ``targets`` are (B, N), one for each token, `IGNORED` where nothing is asked,
     or (B,), one for each sequence. ``key_mask`` (B, N) is True for tokens, False for padding, None without padding.
+    ``group`` (B,), None without groups, tells to which of the task's groups each sequence belongs, by number.
     """
 
     inputs: Tensor
     targets: Tensor
     key_mask: Tensor | None = None
+    group: Tensor | None = None
 
     def to(self, device) -> "Batch":
         """Return the batch on a device."""
@@ -46,6 +48,8 @@ class Task(Protocol):
         None where every token has a target.
     default_length : int
         The sequence length that is used where none is asked for.
+    groups : tuple of str, optional
+        What the sequences of an evaluation are divided into, such as plays; each group gets a score of its own.
     """
 
     name: str
