@@ -59,7 +59,7 @@ _OTHERS = ("softmax", "linear", "favor")
 _GMA = _LANGUAGE | {"mixer": "gma", "qk_norm": True, "lr": 6e-3}
 
 # every model meets all numbers of pairs, and is asked about each of them; keys are more than the largest K
-_RECALL = {"task": "recall", "length": 128, "batch": 16, "steps": 700, "evaluate_every": 100, "qk_norm": True}
+_RECALL = {"task": "recall", "length": 128, "batch": 16, "steps": 600, "evaluate_every": 100, "qk_norm": True}
 _RECALL |= {"num_layers": 2, "d_model": 64, "num_heads": 1, "parameters": 175_000}
 _STORED = {"num_pairs": "4,8,16,32", "vocabulary_size": 640, "strays": False}
 _ORDERS = (_STORED, _STORED | {"interleaved": True})

@@ -25,7 +25,8 @@ LEAST = 0.03  # seconds of a sample of steps of decoding, which take a thousandt
 class ModelBench(Runs):
     """Measures models and remembers all of it, for the record.
 
-    ``times``, ``runs``, ``checks``, ``state``, ``memory``, ``skipped``, and ``models``, one entry for each kind.
+    ``times``, ``runs``, ``checks``, ``state``, ``memory`` of steps and ``forward_memory`` of passes, ``skipped``, and
+    ``models``, one entry for each kind.
 
     Parameters
     ----------
@@ -37,8 +38,8 @@ class ModelBench(Runs):
     def __init__(self, plan, progress=False):
         super().__init__(plan, progress)
         self.task, self.made = make_task(plan.task), {}
-        self.checks, self.state, self.memory, self.skipped = [], [], [], []
-        self.models = [self._make(kind) for kind in KINDS]
+        self.checks, self.state, self.memory, self.forward_memory, self.skipped = [], [], [], [], []
+        self.models = [self._make(kind) for kind in KINDS if kind.name in plan.kinds]
         self.kinds = [kind for kind in KINDS if kind.name in self.made]
 
     def _make(self, kind):
@@ -76,10 +77,27 @@ class ModelBench(Runs):
 
         self._compare("step", batch, tokens, prepare)
 
+    def time_passes(self, batch, tokens):
+        """Time a pass of each model over whole sequences, without gradients."""
+        inputs = self._batch(batch, tokens)
+
+        def prepare(kind, at):
+            model = self.made[kind.name].eval()
+            call = torch.no_grad()(lambda: model(inputs))
+            logits = in_its_way(kind, call)()
+            with torch.no_grad():
+                self._check("forward", kind, at, "logits", [logits], [copy.deepcopy(model).double()(inputs)])
+            return call
+
+        self._compare("forward", batch, tokens, prepare)
+
+    def _batch(self, batch, tokens):
+        generator = torch.Generator().manual_seed(self.settings.seed)
+        return next(self.task.train_batches(generator, batch, tokens)).inputs
+
     def time_decoding(self, tokens):
         """Time reading a prompt, and one more token after it, and keep the bytes of the state between."""
-        generator = torch.Generator().manual_seed(self.settings.seed)
-        text = next(self.task.train_batches(generator, 1, tokens + 1)).inputs
+        text = self._batch(1, tokens + 1)
         prompt, token, after = text[:, :tokens], text[:, tokens], {}
 
         def prepare_prompt(kind, at):
@@ -106,15 +124,22 @@ class ModelBench(Runs):
 
     def measure_memory(self, batch, tokens):
         """Measure what a step of training takes beyond weights and moments, each in a fresh process."""
+        self._measure_memory(alone, batch, tokens, self.memory)
+
+    def measure_forward_memory(self, batch, tokens):
+        """Measure what a pass over whole sequences takes beyond the weights, each in a fresh process."""
+        self._measure_memory(alone_forward, batch, tokens, self.forward_memory)
+
+    def _measure_memory(self, prepare, batch, tokens, kept):
         for kind in self.kinds:
             at = {"model": kind.name, "batch": batch, "tokens": tokens}
             arguments = self.settings, kind, batch, tokens
             try:
-                found = peak_memory(alone, *arguments, threads=self.settings.threads)
+                found = peak_memory(prepare, *arguments, threads=self.settings.threads)
             except RuntimeError as error:
                 self.skipped.append(at | {"part": "memory", "reason": self.reason(error)})
             else:
-                self.memory.append(at | {"peak": found.peak})
+                kept.append(at | {"peak": found.peak})
 
     def _compare(self, part, batch, tokens, prepare, **options):
         """Prepare and check each model, and time what is left in turns, with equally many samples."""
@@ -185,3 +210,15 @@ def alone(plan, kind, batch, tokens):
     optimizer = optimizer_of(model, settings)
     in_its_way(kind, stepper(model, plan.settings(kind, 1, min(64, tokens)), task, optimizer))()
     return in_its_way(kind, stepper(model, settings, task, optimizer))
+
+
+def alone_forward(plan, kind, batch, tokens):
+    """Prepare a pass in a process of its own; a small one before it loads what is needed."""
+    torch.set_num_threads(plan.threads)
+    task = make_task(plan.task)
+    model = build_model(plan.settings(kind, batch, tokens), task).eval()
+    generator = torch.Generator().manual_seed(plan.seed)
+    inputs = next(task.train_batches(generator, batch, tokens)).inputs
+    with torch.no_grad():
+        in_its_way(kind, lambda: model(inputs[:1, :64]))()
+    return in_its_way(kind, torch.no_grad()(lambda: model(inputs)))

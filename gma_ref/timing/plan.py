@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 from gma_ref.models.settings import Settings
 
-__all__ = ["KINDS", "PARTS", "Kind", "Plan"]
+__all__ = ["KINDS", "LONG_CONTEXT", "PARTS", "Kind", "Plan"]
 
 ENDLESS = 10**9  # steps: the learning rate stays at the start of its rise, so that the weights hardly move
 PARTS = {
     "step": "one step of the training loop: the batch drawn, loss, gradients, their norm cut, AdamW; new weights",
     "prefill": "the prompt of one text, with the logits at all its tokens, and the state after it",
     "decoding": "one more token of one text, from the state after the prompt to logits and a new state",
+    "forward": "whole sequences of a training batch, seen at once, from tokens to logits, without gradients",
 }
 
 
@@ -44,6 +45,10 @@ class Plan:
         Sequences and tokens of a sequence, of the steps of training.
     prompts : tuple of int
         Tokens before the one that is decoded.
+    passes : tuple of (int, int)
+        Sequences and tokens, of the passes forward. With some, memory is measured at all sizes, else at the last.
+    kinds : tuple of str
+        The names of the models.
     task : str
         By its name, as in `gma_ref.models.tasks.TASKS`.
     model : dict
@@ -54,6 +59,8 @@ class Plan:
 
     steps: tuple = ((16, 128), (4, 512), (1, 2_048))
     prompts: tuple = (128, 1_024, 4_096)
+    passes: tuple = ()
+    kinds: tuple = tuple(kind.name for kind in KINDS)
     task: str = "shakespeare"
     model: dict = field(
         default_factory=lambda: {
@@ -78,3 +85,22 @@ class Plan:
         budget = {"steps": ENDLESS, "evaluate_every": ENDLESS, "batch": batch, "length": length, "seed": self.seed}
         normalised = kind.mixer != "mamba"  # it has no queries and keys
         return Settings(task=self.task, mixer=kind.mixer, qk_norm=normalised, **budget, **self.model)
+
+
+# the classifiers of passages, as the experiments "genre" train them
+LONG_CONTEXT = {
+    "task": "genre",
+    "steps": ((16, 512), (4, 2_048), (1, 8_192)),
+    "passes": ((16, 512), (4, 2_048), (1, 8_192)),
+    "prompts": (),
+    "kinds": ("softmax", "gma", "gma_pytorch", "linear", "favor"),
+    "model": {
+        "parameters": 110_000,
+        "num_layers": 2,
+        "d_model": 64,
+        "num_heads": 2,
+        "convolution": 3,
+        "num_components": 64,
+        "causal": False,
+    },
+}

@@ -116,14 +116,18 @@ OF_MODELS = {
                     "threads": {"type": "integer", "minimum": 1},
                     "task": _WORD,
                     # what the settings of the models' training have in common
-                    "model": _object(_OPTIONS),
+                    "model": _object(_OPTIONS, {"causal": {"type": "boolean"}}),
                     "steps": {"type": "array", "items": {"type": "array", "items": _COUNT}},
                     "prompts": {"type": "array", "items": _COUNT},
                     "repeats": _COUNT,
                     "seconds_per_point": _SECONDS,
                     "seed": _COUNT,
                     "quick": {"type": "boolean"},
-                }
+                },
+                {
+                    "passes": {"type": "array", "items": {"type": "array", "items": _COUNT}},
+                    "kinds": {"type": "array", "items": _WORD},
+                },
             ),
             "load": _LOAD,
             "models": _list(
@@ -139,7 +143,7 @@ OF_MODELS = {
                 }
             ),
             # what each part of the times covers
-            "parts": _object({"step": _WORD, "prefill": _WORD, "decoding": _WORD}),
+            "parts": _object({"step": _WORD, "prefill": _WORD, "decoding": _WORD}, {"forward": _WORD}),
             # the largest error against the same model in float64, over the largest entry of that
             "checks": _list({**_MODEL, "part": _WORD, "what": _WORD, "error": _NUMBER, "allowed": _NUMBER}),
             "runs": _RUNS,
@@ -149,6 +153,8 @@ OF_MODELS = {
             # bytes of a training step beyond weights and the optimiser's moments
             "memory": _list({**_MODEL, "peak": _COUNT}),
             "skipped": _list({**_MODEL, "part": _WORD, "reason": _WORD}),
-        }
+        },
+        # and of a pass forward, where such were measured
+        {"forward_memory": _list({**_MODEL, "peak": _COUNT})},
     ),
 }

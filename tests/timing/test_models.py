@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from gma_ref.models.grids import EXPERIMENTS
 from gma_ref.pytorch import GaussianMixture, gaussian_mixture_attention, native
-from gma_ref.timing import load, measurements, model_bench, models, plan, record, write
+from gma_ref.timing import load, measurements, memory, model_bench, models, plan, record, write
 from gma_ref.timing.compiled import own_program, set_aside, without_program
 from gma_ref.timing.model_bench import ModelBench
 from gma_ref.timing.plan import KINDS, PARTS, Plan
@@ -94,6 +95,52 @@ def test_state_is_counted_exactly(taps):
     assert {(entry["model"], entry["tokens"]): entry["bytes"] for entry in bench.state} == {
         (name, tokens): LAYERS * kept(name, tokens, taps) for name in chosen for tokens in (3, 7, 40)
     }
+
+
+def test_passes_forward_are_checked_timed_and_measured_at_every_size(tmp_path, monkeypatch):
+    asked = []
+
+    def peak_memory(prepare, plan, kind, batch, tokens, threads):
+        asked.append((prepare.__name__, kind.name, batch, tokens))
+        return memory.PeakMemory(peak=100 * tokens + batch, held=0)
+
+    monkeypatch.setattr(model_bench, "peak_memory", peak_memory)
+    sizes, names = ((1, 8), (2, 16)), ("softmax", "linear")
+    bench = make(steps=sizes, passes=sizes, prompts=(), kinds=names)
+    assert [model["name"] for model in bench.models] == list(names)
+    right = bench.made["linear"].norm.forward
+    write(tmp_path / "some.json", measured(bench))
+    found = models.read(tmp_path / "some.json")
+    everything = [(name, *size) for size in sizes for name in names]
+    for part in ("step", "forward"):
+        assert [(e["model"], e["batch"], e["tokens"]) for e in found["times"] if e["part"] == part] == everything
+    for entries, prepare in ((found["memory"], "alone"), (found["forward_memory"], "alone_forward")):
+        assert [(e["model"], e["batch"], e["tokens"]) for e in entries] == everything
+        assert [asking[1:] for asking in asked if asking[0] == prepare] == everything
+        assert all(entry["peak"] == 100 * entry["tokens"] + entry["batch"] for entry in entries)
+    # one that is wrong is not timed
+    bench.times.clear()
+    bench.made["linear"].norm.register_forward_hook(lambda module, given, x: right(*given) + 0.01)
+    monkeypatch.setattr(model_bench.copy, "deepcopy", lambda model: spared(model))
+    bench.time_passes(1, 8)
+    assert [entry["model"] for entry in bench.times] == ["softmax"]
+
+
+def spared(model, copy=copy.deepcopy):
+    """Copy a model without its hooks."""
+    made = copy(model)
+    made.norm._forward_hooks.clear()
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="elsewhere it is an upper bound")
+def test_memory_of_a_pass_holds_the_logits_but_no_gradients():
+    bench = leave(make(task="recall", model=SMALL["model"] | {"parameters": 25_000}), "linear")
+    bench.measure_forward_memory(4, 512)
+    bench.measure_memory(4, 512)
+    assert bench.skipped == []
+    assert 4 * 512 * 1024 * 4 < bench.forward_memory[0]["peak"] < bench.memory[0]["peak"]
 
 
 def test_model_that_writes_something_else_than_it_reads_is_not_timed():
@@ -341,6 +388,8 @@ def test_file_that_cannot_be_written_is_refused_before_measuring(tmp_path, monke
 def test_short_run_never_replaces_a_full_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert [models._arguments(given).output.name for given in ([], ["--quick"])] == ["models.json", "models-quick.json"]
+    long = [models._arguments(["--long-context", *more]).output.name for more in ([], ["--quick"])]
+    assert long == ["long_context.json", "long_context-quick.json"]
     (tmp_path / "book").mkdir()
     assert models._arguments([]).output == Path("book/speed/measurements/models.json")
 
@@ -352,3 +401,33 @@ def test_plan_is_that_of_the_experiments():
         settings = chosen.settings(kind, 4, 512)
         assert (settings.parameters, settings.num_components, settings.convolution) == (650_000, 64, 4)
         assert (settings.task, settings.mixer, settings.batch, settings.length) == ("shakespeare", kind.mixer, 4, 512)
+
+
+def test_long_context_is_measured_as_it_is_trained():
+    chosen = plan.Plan(**plan.LONG_CONTEXT)
+    trained = {}
+    for name in ("genre", "genre-2048", "genre-8192"):
+        for grid in EXPERIMENTS[name]:
+            for settings in grid.runs():
+                trained.setdefault((settings.batch, settings.length), {})[settings.mixer] = settings
+    assert set(chosen.steps) == set(chosen.passes) == set(trained)
+    compared = ("task", "mixer", "qk_norm", "causal", "parameters", *SIZES)
+    for size, by_mixer in trained.items():
+        kinds = [kind for kind in KINDS if kind.name in chosen.kinds]
+        assert {kind.mixer for kind in kinds} == set(by_mixer)
+        for kind in kinds:
+            measured_as = chosen.settings(kind, *size)
+            assert all(getattr(measured_as, name) == getattr(by_mixer[kind.mixer], name) for name in compared)
+
+
+def test_short_run_of_long_context_measures_classifiers(tmp_path, monkeypatch, capsys):
+    digits = pytest.importorskip("gma_ref.models.tasks.digits", reason="the digits are those of scikit-learn")
+    monkeypatch.setattr(model_bench, "make_task", lambda name: digits.DigitsTask())
+    monkeypatch.setattr(models, "QUICK_LONG_CONTEXT", {"steps": ((1, 64),), "passes": ((1, 64),), "quick": True})
+    monkeypatch.setattr(native.library, "compiler", lambda: None)
+    path = tmp_path / "some.json"
+    assert models.main(["--long-context", "--quick", "--threads", "1", "--output", str(path)]) == 0
+    assert "forward, ms" in capsys.readouterr().out
+    found = models.read(path)
+    assert found["forward_memory"] == found["state"] == []
+    assert {entry["model"] for entry in found["times"]} == {"softmax", "gma", "linear", "favor"}
