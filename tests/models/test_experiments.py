@@ -105,9 +105,10 @@ def test_the_test_part_and_the_final_seeds_have_no_part_in_the_tuning(name):
         assert len(rates) >= 3
 
 
-def test_recall_has_more_keys_than_components():
-    for settings in (settings for grid in EXPERIMENTS["recall"] for settings in grid.runs()):
-        assert settings.task_options["vocabulary_size"] // 2 - 1 > settings.num_components
+def test_recall_has_a_slot_for_every_key_from_k_64_on():
+    runs = [settings for grid in EXPERIMENTS["recall"] for settings in grid.runs()]
+    (keys,) = {settings.task_options["vocabulary_size"] // 2 - 1 for settings in runs}
+    assert {settings.num_components for settings in runs if settings.num_components > keys} == {64, 256}
 
 
 def test_runs_are_done_once_and_logged(tmp_path, small, monkeypatch, capsys):
