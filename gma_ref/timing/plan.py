@@ -95,7 +95,7 @@ LONG_CONTEXT = {
     "prompts": (),
     "kinds": ("softmax", "gma", "gma_pytorch", "linear", "favor"),
     "model": {
-        "parameters": 110_000,
+        "parameters": 109_000,
         "num_layers": 2,
         "d_model": 64,
         "num_heads": 2,
