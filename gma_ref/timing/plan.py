@@ -90,15 +90,15 @@ class Plan:
 # the classifiers of passages, as the experiments "genre" train them
 LONG_CONTEXT = {
     "task": "genre",
-    "steps": ((16, 512), (4, 2_048), (1, 8_192)),
-    "passes": ((16, 512), (4, 2_048), (1, 8_192)),
+    "steps": ((64, 512), (16, 2_048), (4, 8_192)),
+    "passes": ((64, 512), (16, 2_048), (4, 8_192)),
     "prompts": (),
     "kinds": ("softmax", "gma", "gma_pytorch", "linear", "favor"),
     "model": {
-        "parameters": 109_000,
-        "num_layers": 2,
-        "d_model": 64,
-        "num_heads": 2,
+        "parameters": 16_000,
+        "num_layers": 1,
+        "d_model": 32,
+        "num_heads": 1,
         "convolution": 3,
         "num_components": 64,
         "causal": False,
