@@ -90,8 +90,8 @@ class Plan:
 # the classifiers of passages, as the experiments "genre" train them
 LONG_CONTEXT = {
     "task": "genre",
-    "steps": ((64, 512), (16, 2_048), (4, 8_192)),
-    "passes": ((64, 512), (16, 2_048), (4, 8_192)),
+    "steps": ((48, 512), (12, 2_048), (3, 8_192)),
+    "passes": ((48, 512), (12, 2_048), (3, 8_192)),
     "prompts": (),
     "kinds": ("softmax", "gma", "gma_pytorch", "linear", "favor"),
     "model": {

@@ -96,6 +96,15 @@ def test_training_passages_are_cut_from_training_plays(genre):
         assert any(genre.vocabulary.decode(passage) in text for text in texts)
 
 
+def test_every_training_batch_has_as_many_of_each_genre_in_no_fixed_order(genre):
+    batches = genre.train_batches(torch.Generator().manual_seed(0), 9, 64)
+    drawn = [next(batches).targets for _ in range(20)]
+    assert all(labels.bincount().tolist() == [3, 3, 3] for labels in drawn)
+    assert len(set(map(tuple, map(torch.Tensor.tolist, drawn)))) > 15
+    counts = next(genre.train_batches(torch.Generator().manual_seed(0), 4, 64)).targets.bincount(minlength=3)
+    assert sorted(counts.tolist()) == [1, 1, 2]
+
+
 def test_vocabulary_of_the_genres_comes_from_their_training_plays_alone(genre):
     trained = "".join(play_text(title, speakers=False) for title in genre.titles["train"])
     assert set(genre.vocabulary.names) - {"\ufffd"} == {c for c in set(trained) if trained.count(c) >= 10}

@@ -53,10 +53,14 @@ class GenreTask:
                 yield label, play
 
     def train_batches(self, generator: torch.Generator, batch: int, length: int) -> Iterator[Batch]:
-        """Yield passages: a genre at random, one of its plays at random, a place in it at random."""
+        """Yield passages: of each genre as many, give or take one, from any of its plays and any place in it.
+
+        Passages of a genre differ more from each other than genres do. Were the genres left to chance as well, a batch
+        would say first of all which of them it has more of.
+        """
         self._check_length("train", length)
         while True:
-            labels = torch.randint(self.num_classes, (batch,), generator=generator)
+            labels = torch.randperm(batch, generator=generator) % self.num_classes
             passages = []
             for label in labels.tolist():
                 group = self._plays["train"][label]
