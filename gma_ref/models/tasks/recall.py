@@ -56,7 +56,7 @@ def store_then_query(
     ``random_non_queries=True``. The figures of that paper have ``random_non_queries=False``, which leaves token 0 in
     place of step 3.
     """
-    keys, values = _draw_pairs(count, num_pairs, size, generator)
+    keys, values = draw_pairs(count, num_pairs, size, generator)
     inputs = torch.randint(0 if strays else size // 2, size, (count, length), generator=generator)
     targets = torch.full((count, length), IGNORED)
     told = 2 * num_pairs
@@ -75,7 +75,7 @@ def interleave(count: int, length: int, num_pairs: int, size: int, power: float,
     twos. At the earlier place of a two a key and its value are told, at the later one the key is asked for. Every other
     token is drawn from the values. `power` is not used.
     """
-    keys, values = _draw_pairs(count, num_pairs, size, generator)
+    keys, values = draw_pairs(count, num_pairs, size, generator)
     inputs = torch.randint(size // 2, size, (count, length), generator=generator)
     targets = torch.full((count, length), IGNORED)
     places = torch.rand(count, length // 2, generator=generator).topk(2 * num_pairs).indices  # in random order
@@ -84,7 +84,7 @@ def interleave(count: int, length: int, num_pairs: int, size: int, power: float,
     return Batch(inputs, targets.scatter(1, 2 * later, values))
 
 
-def _draw_pairs(count, num_pairs, size, generator) -> tuple[Tensor, Tensor]:
+def draw_pairs(count, num_pairs, size, generator) -> tuple[Tensor, Tensor]:
     """Draw keys from the lower half of the vocabulary, without 0, and values from the upper half."""
     half = size // 2
     keys = 1 + torch.rand(count, half - 1, generator=generator).topk(num_pairs).indices
