@@ -60,7 +60,7 @@ _GMA = _LANGUAGE | {"mixer": "gma", "qk_norm": True, "lr": 6e-3}
 
 # every model meets all numbers of pairs, and is asked about each; with 31 keys, K = 64 has a slot for every one. GMA
 # begins where its weights are about those of softmax on average, as those of FAVOR+ are: with variances of d^(1/4)
-_RECALL = {"task": "recall", "length": 32, "batch": 32, "steps": 2500, "evaluate_every": 500, "qk_norm": True}
+_RECALL = {"task": "recall", "length": 32, "batch": 32, "steps": 2000, "evaluate_every": 500, "qk_norm": True}
 _RECALL |= {"num_layers": 2, "d_model": 32, "num_heads": 1, "parameters": 50_000, "final_tokens": None}
 _STORED = {"num_pairs": "1,2,4,8", "vocabulary_size": 64, "strays": False}
 _ORDERS = (_STORED, _STORED | {"interleaved": True})
