@@ -55,6 +55,7 @@ _LANGUAGE = {"task": "shakespeare", "parameters": 650_000, "steps": 1000, "batch
 _TESTED = _LANGUAGE | {"test": True}
 _ALL = {"mixer, qk_norm": tuple((mixer, mixer != "mamba") for mixer in MIXERS)}
 _ATTENTION = {"mixer, qk_norm": tuple((mixer, True) for mixer in MIXERS[:4])}
+_BARE = {"mixer, qk_norm": tuple((mixer, False) for mixer in MIXERS[:4])}
 _OTHERS = ("softmax", "linear", "favor")
 _GMA = _LANGUAGE | {"mixer": "gma", "qk_norm": True, "lr": 6e-3}
 
@@ -99,9 +100,16 @@ EXPERIMENTS = {
         Grid(_GMA, {"mixer_options": ({"shared_mixture": True},)}),
         Grid(_GMA | {"mixer_options": {"shared_mixture": True}}, {"num_components": (128,)}),
     ],
-    # what the others have of the same: the norm left out, more heads, other numbers of features
+    # what the others have of the same: the norm left out, with the convolution and without, more heads, other numbers
+    # of features
     "language-ingredients": [
         Grid(_LANGUAGE, {"mixer": _OTHERS, "qk_norm": (False,)}, tuned_by="language-rates", alike=("mixer",)),
+        Grid(
+            _LANGUAGE | {"convolution": 0},
+            {"mixer": MIXERS[:4], "qk_norm": (False,)},
+            tuned_by="language-plain-rates",
+            alike=("mixer",),
+        ),
         Grid(
             _LANGUAGE | {"qk_norm": True},
             {"mixer": _OTHERS, "num_heads": (8,)},
@@ -136,6 +144,10 @@ EXPERIMENTS = {
     "language-plain-rates": [Grid(_LANGUAGE | {"convolution": 0}, _ATTENTION | {"lr": RATES})],
     "language-plain": [
         Grid(_TESTED | {"convolution": 0}, {"seed": SEEDS} | _ATTENTION, tuned_by="language-plain-rates"),
+    ],
+    "language-bare-rates": [Grid(_LANGUAGE | {"convolution": 0}, _BARE | {"lr": RATES})],
+    "language-bare": [
+        Grid(_TESTED | {"convolution": 0}, {"seed": SEEDS} | _BARE, tuned_by="language-bare-rates"),
     ],
     # K is what is varied, so GMA has one rate, that of K = 64, for all
     "recall-rates": [Grid(_RECALL, {"task_options": _ORDERS} | _ONE_SIZE | {"lr": _RECALL_RATES})],
