@@ -65,7 +65,6 @@ _RECALL = {"task": "recall", "length": 32, "batch": 32, "steps": 1000, "evaluate
 _RECALL |= {"num_layers": 2, "d_model": 32, "num_heads": 1, "parameters": 50_000, "final_tokens": None}
 _STORED = {"num_pairs": "1,2,4,8", "vocabulary_size": 64, "strays": False}
 _ORDERS = (_STORED, _STORED | {"interleaved": True})
-_RECALL_RATES = (3e-3, 6e-3, 12e-3)
 _RECALL_GMA = _RECALL | {"mixer": "gma", "task_options": _STORED, "lr": 6e-3}
 _ONE_SIZE = {"mixer, placement": tuple((mixer, 0.5 if mixer == "gma" else None) for mixer in MIXERS[:4])}
 _SIZES = {
@@ -150,7 +149,7 @@ EXPERIMENTS = {
         Grid(_TESTED | {"convolution": 0}, {"seed": SEEDS} | _BARE, tuned_by="language-bare-rates"),
     ],
     # K is what is varied in recall, so GMA has one rate, that of K = 64, for all
-    "recall-rates": [Grid(_RECALL, {"task_options": _ORDERS} | _ONE_SIZE | {"lr": _RECALL_RATES})],
+    "recall-rates": [Grid(_RECALL, {"task_options": _ORDERS} | _ONE_SIZE | {"lr": RATES})],
     "recall": [
         Grid(
             _RECALL | {"test": True},
