@@ -80,10 +80,9 @@ _SEEN_WHOLE = {"causal": False, "convolution": 3}
 _GENRE = _SEEN_WHOLE | {"task": "genre", "num_layers": 1, "d_model": 32, "num_heads": 1, "parameters": 16_000}
 _GENRE |= {"steps": 200, "batch": 48, "length": 512}  # as many of each of the three genres
 _GENRE |= {"evaluate_every": 50, "evaluation_tokens": 270_336, "final_tokens": None}  # 33 passages of 8,192
-_GENRE_RATES = (3e-3, 6e-3, 12e-3)
+_GENRE_RATES = (3e-3, 6e-3, 12e-3, 24e-3)
 _DIGITS = _SEEN_WHOLE | {"task": "digits", "num_layers": 2, "d_model": 64, "num_heads": 2, "parameters": 109_000}
 _DIGITS |= {"steps": 500, "evaluate_every": 100}
-_DIGITS_RATES = (1.5e-3, 3e-3, 6e-3)
 
 EXPERIMENTS = {
     # GMA with one thing changed at a time; the first row is what is changed, with seeds that show how far chance goes
@@ -191,6 +190,6 @@ EXPERIMENTS = {
             alike=("mixer",),
         ),
     ],
-    "digits-rates": [Grid(_DIGITS, _ATTENTION | {"lr": _DIGITS_RATES})],
+    "digits-rates": [Grid(_DIGITS, _ATTENTION | {"lr": RATES})],
     "digits": [Grid(_DIGITS | {"test": True}, {"seed": SEEDS} | _ATTENTION, tuned_by="digits-rates")],
 }
