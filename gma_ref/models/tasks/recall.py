@@ -57,15 +57,17 @@ def store_then_query(
     place of step 3.
     """
     keys, values = draw_pairs(count, num_pairs, size, generator)
-    inputs = torch.randint(0 if strays else size // 2, size, (count, length), generator=generator)
-    targets = torch.full((count, length), IGNORED)
+    shape, lowest = (count, length), 0 if strays else size // 2
+    inputs = torch.randint(lowest, size, shape, generator=generator)
+    targets = torch.full(shape, IGNORED)
     told = 2 * num_pairs
     inputs[:, 0:told:2], inputs[:, 1:told:2] = keys, values
-    places = (length - told) // 2
-    weights = power * torch.arange(1, places + 1, dtype=torch.float64) ** (power - 1)
-    drawn = torch.multinomial(weights.expand(count, -1), num_pairs, generator=generator)
+    places = torch.arange(1, (length - told) // 2 + 1, dtype=torch.float64)
+    weights = (power * places ** (power - 1)).expand(count, -1)
+    drawn = torch.multinomial(weights, num_pairs, generator=generator)
     asked = told + 2 * drawn
-    return Batch(inputs.scatter(1, asked, keys), targets.scatter(1, asked, values))
+    inputs = inputs.scatter(1, asked, keys)
+    return Batch(inputs, targets.scatter(1, asked, values))
 
 
 def interleave(count: int, length: int, num_pairs: int, size: int, power: float, generator) -> Batch:
@@ -76,12 +78,16 @@ def interleave(count: int, length: int, num_pairs: int, size: int, power: float,
     token is drawn from the values. `power` is not used.
     """
     keys, values = draw_pairs(count, num_pairs, size, generator)
-    inputs = torch.randint(size // 2, size, (count, length), generator=generator)
-    targets = torch.full((count, length), IGNORED)
-    places = torch.rand(count, length // 2, generator=generator).topk(2 * num_pairs).indices  # in random order
-    earlier, later = places.view(count, num_pairs, 2).sort().values.unbind(-1)
-    inputs = inputs.scatter(1, 2 * earlier, keys).scatter(1, 2 * earlier + 1, values).scatter(1, 2 * later, keys)
-    return Batch(inputs, targets.scatter(1, 2 * later, values))
+    shape = (count, length)
+    inputs = torch.randint(size // 2, size, shape, generator=generator)
+    targets = torch.full(shape, IGNORED)
+    drawn = torch.rand(count, length // 2, generator=generator)
+    places = drawn.topk(2 * num_pairs).indices  # in random order
+    twos = places.view(count, num_pairs, 2).sort().values
+    earlier, later = (2 * twos).unbind(-1)
+    inputs = inputs.scatter(1, earlier, keys).scatter(1, later, keys)
+    inputs = inputs.scatter(1, earlier + 1, values)
+    return Batch(inputs, targets.scatter(1, later, values))
 
 
 def draw_pairs(count, num_pairs, size, generator) -> tuple[Tensor, Tensor]:
