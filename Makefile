@@ -1,6 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
-EXPERIMENTS ?= language-rates language language-plain-rates language-plain language-bare-rates language-bare language-ablation language-ingredients language-512 language-2048 recall-rates recall recall-plain genre-rates genre genre-2048 genre-8192 digits-rates digits
+EXPERIMENTS ?= language-rates language language-plain-rates language-plain language-bare-rates language-bare language-ablation language-ingredients language-512 language-2048 recall-rates recall recall-starts recall-plain genre-rates genre genre-2048 genre-8192
 
 test: .venv/made                 ## every test of the package and the ledger
 	$(BIN)/python -m pytest

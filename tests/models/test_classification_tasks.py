@@ -88,6 +88,19 @@ def test_naive_bayes_knows_the_training_plays_and_beats_guessing_on_others(genre
     assert (log_probability.argmax(dim=1) == torch.tensor(labels)).double().mean() > 0.8
 
 
+def test_naive_bayes_is_that_of_the_formula_with_every_blank_counted(genre):
+    pytest.importorskip("sklearn", reason="naive Bayes is that of scikit-learn")
+    counts = torch.zeros(3, genre.vocabulary.size, dtype=torch.float64)
+    for label, play in genre.whole_plays("train"):
+        counts[label] += play.bincount(minlength=genre.vocabulary.size)
+    seen = counts.sum(dim=0) > 0
+    log_share = (counts[:, seen] + 1).log() - (counts[:, seen] + 1).sum(dim=1, keepdim=True).log()
+    passage = next(genre.evaluation("test", 2048)).inputs[:2]
+    assert "\n\n" in genre.vocabulary.decode(passage[0])
+    found = torch.stack([each.bincount(minlength=len(seen)) for each in passage])[:, seen].double() @ log_share.T
+    torch.testing.assert_close(NaiveBayes(genre, longest=1)(passage), found.log_softmax(dim=1))
+
+
 def test_training_passages_are_cut_from_training_plays(genre):
     batch = next(genre.train_batches(torch.Generator().manual_seed(0), 24, 512))
     texts = [as_read(genre, title) for title in titles("train")]

@@ -1,9 +1,20 @@
 """What counts of letters say about a passage, without any order beyond a few letters: a mark for the classifiers."""
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
 __all__ = ["NaiveBayes"]
+
+
+def runs_of(text: str, longest: int) -> list[str]:
+    """Return all runs of 1 to `longest` characters, blanks as they stand: scikit-learn's own would join them to one.
+
+    >>> runs_of("a  b", 2)
+    ['a', ' ', ' ', 'b', 'a ', '  ', ' b']
+    """
+    return [text[start : start + size] for size in range(1, longest + 1) for start in range(len(text) - size + 1)]
 
 
 class NaiveBayes(nn.Module):
@@ -38,7 +49,7 @@ class NaiveBayes(nn.Module):
         except ModuleNotFoundError as missing:
             raise ModuleNotFoundError("NaiveBayes is that of scikit-learn: pip install scikit-learn") from missing
         labels, plays = zip(*task.whole_plays("train"), strict=True)
-        count = CountVectorizer(analyzer="char", ngram_range=(1, longest), lowercase=False)
+        count = CountVectorizer(analyzer=partial(runs_of, longest=longest))
         self.decode = task.vocabulary.decode
         self.fitted = make_pipeline(count, MultinomialNB(alpha=smoothing, fit_prior=False))
         self.fitted.fit([self.decode(play) for play in plays], labels)
