@@ -162,7 +162,10 @@ def test_shipped_model_reproduces_the_metric_of_its_card(name):
     assert again["score"] == pytest.approx(metric["score"], abs=1e-3)
 
 
-@pytest.mark.parametrize("name", checkpoints.available())
+LANGUAGE = [name for name in checkpoints.available() if name.startswith("shakespeare")]
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
 def test_shipped_model_reads_a_text_in_pieces_as_at_once(name):
     """A play is read at once, and through the state: a beginning, then token by token, past the training's length."""
     model, card = checkpoints.load(name), checkpoints.card(name)
