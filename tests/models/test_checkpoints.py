@@ -164,7 +164,7 @@ def test_shipped_model_reproduces_the_metric_of_its_card(name):
 
 @pytest.mark.parametrize("name", checkpoints.available())
 def test_shipped_model_reads_a_text_in_pieces_as_at_once(name):
-    """A play is read as a whole, and through the state: a beginning, then token by token, past the training's length."""
+    """A play is read at once, and through the state: a beginning, then token by token, past the training's length."""
     model, card = checkpoints.load(name), checkpoints.card(name)
     text = make_task(card["settings"]["task"], **card["settings"]["task_options"]).parts["validation"][None, :160]
     with torch.no_grad():
