@@ -109,10 +109,8 @@ def vital_signs(
     and soft is right at the start, sharp is right at the end of training, if the key mass stays away from 0. Source:
     this book.
     """
-    least = key_mass(gamma_q, gamma_k, causal=causal)
-    q, k = (gamma.reshape(-1, gamma.shape[-1]) for gamma in (gamma_q, gamma_k))
-    if not len(q) or not len(k):
-        raise ValueError(f"gamma_q and gamma_k must hold at least one row each, got {len(q)} and {len(k)}")
+    mass = key_mass(gamma_q, gamma_k, causal=causal)
+    q, k = pooled(gamma_q, gamma_k)
     both = np.concatenate([q, k])
     alike = collapsed_components(responsibility_overlap(both))
     return VitalSigns(
@@ -121,5 +119,13 @@ def vital_signs(
         float(effective_slots(both)),
         int(dead_components(both).sum()),
         int((~alike).sum()),
-        float(least.min()),
+        float(mass.min()),
     )
+
+
+def pooled(gamma_q, gamma_k):
+    """Return the rows of all sequences as two matrices, or refuse where there is none."""
+    q, k = (gamma.reshape(-1, gamma.shape[-1]) for gamma in (gamma_q, gamma_k))
+    if not len(q) or not len(k):
+        raise ValueError(f"gamma_q and gamma_k must hold at least one row each, got {len(q)} and {len(k)}")
+    return q, k
