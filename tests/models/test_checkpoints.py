@@ -160,3 +160,18 @@ def test_shipped_model_reproduces_the_metric_of_its_card(name):
     task = make_task(card["settings"]["task"], **card["settings"]["task_options"])
     again = checkpoints.score(checkpoints.load(name), task, "validation", metric["length"], metric["tokens"])
     assert again["score"] == pytest.approx(metric["score"], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", checkpoints.available())
+def test_shipped_model_reads_a_text_in_pieces_as_at_once(name):
+    """A play is read at once, and through the state: a beginning, then token by token, past the training's length."""
+    model, card = checkpoints.load(name), checkpoints.card(name)
+    text = make_task(card["settings"]["task"], **card["settings"]["task_options"]).parts["validation"][None, :160]
+    with torch.no_grad():
+        at_once = model(text)
+        logits, state = model.prefill(text[:, :100])
+        in_pieces = [logits]
+        for token in text[0, 100:]:
+            logits, state = model.step(token[None], state)
+            in_pieces.append(logits[:, None])
+    torch.testing.assert_close(torch.cat(in_pieces, 1), at_once, atol=1e-4, rtol=1e-4)
