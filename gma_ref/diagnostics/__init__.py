@@ -12,7 +12,7 @@ from .information import Information, component_information, responsibility_entr
 from .permutations import PermutationTest, permutation_test
 from .slots import dead_components, effective_slots, usage
 from .top import TopTokens, top_tokens
-from .vital import VitalSigns, key_mass, vital_signs
+from .vital import VitalSigns, head_signs, key_mass, vital_signs
 
 __all__ = [
     "Alignment",
@@ -30,6 +30,7 @@ __all__ = [
     "effective_rank",
     "effective_slots",
     "gaussian_overlap",
+    "head_signs",
     "key_mass",
     "permutation_test",
     "responsibility_entropy",

@@ -8,16 +8,16 @@ import numpy as np
 
 from gma_ref.reference.checks import accepts
 
-from .checks import as_responsibilities
+from .checks import as_responsibilities, taking_part
 from .coincidence import collapsed_components, responsibility_overlap
 from .information import responsibility_entropy
 from .slots import dead_components, effective_slots
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Bool, Float
     from numpy import ndarray as Array
 
-__all__ = ["VitalSigns", "key_mass", "vital_signs"]
+__all__ = ["VitalSigns", "head_signs", "key_mass", "vital_signs"]
 
 
 class VitalSigns(NamedTuple):
@@ -33,9 +33,11 @@ class VitalSigns(NamedTuple):
     dead : int
         Components that hardly any query or key has.
     distinct : int
-        Components whose columns of responsibilities differ: K where each is a slot of its own, 1 where all are one.
-    key_mass : float
-        The least :math:`d'_i` of all queries, in keys: below :math:`\epsilon`, a query reads next to nothing.
+        Among the others, components whose columns of responsibilities differ: K where each is a slot of its own, 1
+        where all that are used are one.
+    unheard : float
+        The share of queries that find less than :math:`\epsilon` of a key, so that :math:`\epsilon` takes more than
+        half of their output away.
     """
 
     entropy_q: float
@@ -43,12 +45,17 @@ class VitalSigns(NamedTuple):
     effective: float
     dead: int
     distinct: int
-    key_mass: float
+    unheard: float
 
 
 @accepts(gamma_q="N_q K", gamma_k="N_k K")
 def key_mass(
-    gamma_q: Float[Array, "... N_q K"], gamma_k: Float[Array, "... N_k K"], *, causal: bool = False
+    gamma_q: Float[Array, "... N_q K"],
+    gamma_k: Float[Array, "... N_k K"],
+    *,
+    causal: bool = False,
+    query_mask: Bool[Array, "... N_q"] | None = None,
+    key_mask: Bool[Array, "... N_k"] | None = None,
 ) -> Float[Array, "... N_q"]:
     r"""Return how many keys each query finds: the denominator of Eq. (7), without ε.
 
@@ -60,72 +67,125 @@ def key_mass(
         Responsibilities of queries and keys.
     causal : bool
         Count the keys j ≤ i only; needs N_q = N_k.
+    query_mask, key_mask : array_like of bool, (N_q,) and (N_k,), or with all leading axes, optional
+        True: this query asks, this key was written. What the others hold does not matter, not even NaN.
 
     Returns
     -------
     ndarray, (..., N_q)
-        In keys, between 0 and N_k. Far below ε = 1e-6, the output is 0 instead of a mean of values.
+        In keys, between 0 and N_k. Far below ε = 1e-6, the output is 0 instead of a mean of values. A masked query has
+        0.
 
     Raises
     ------
     TypeError, ValueError
-        As in `usage`, or if the shapes do not fit.
+        If an argument has another dtype or shape, or if responsibilities hold NaN, infinity, a negative number, or a
+        row whose sum is off 1 by more than 0.004.
 
     Notes
     -----
     Source: Huang & Raza (2026), Eqs. (7) and (8b).
     """
-    (gamma_q, _), (gamma_k, _) = as_responsibilities(gamma_q), as_responsibilities(gamma_k)
+    gamma_q, _ = as_responsibilities(gamma_q, query_mask, "gamma_q", "query_mask", "query")
+    gamma_k, _ = as_responsibilities(gamma_k, key_mask, "gamma_k", "key_mask", "key")
     Z = gamma_k.cumsum(axis=-2) if causal else gamma_k.sum(axis=-2, keepdims=True)
     return (gamma_q * Z).sum(axis=-1)
 
 
 @accepts(gamma_q="N_q K", gamma_k="N_k K")
 def vital_signs(
-    gamma_q: Float[Array, "... N_q K"], gamma_k: Float[Array, "... N_k K"], *, causal: bool = False
+    gamma_q: Float[Array, "... N_q K"],
+    gamma_k: Float[Array, "... N_k K"],
+    *,
+    causal: bool = False,
+    eps: float = 1e-6,
+    query_mask: Bool[Array, "... N_q"] | None = None,
+    key_mask: Bool[Array, "... N_k"] | None = None,
 ) -> VitalSigns:
-    """Return the signs of one head that show a failing mixture, often before the loss does.
+    r"""Return the signs of one head that show a failing mixture, often before the loss does.
 
     Parameters
     ----------
-    gamma_q, gamma_k : array_like, (..., N_q, K) and (..., N_k, K)
-        Responsibilities of queries and keys of one head, at least one of each. Leading axes are sequences, each with a
+    gamma_q, gamma_k : array_like, (N_q, K) and (N_k, K), or (B, N_q, K) and (B, N_k, K)
+        Responsibilities of queries and keys of one head, at least one of each. B is a number of sequences, each with a
         memory of its own; what is counted is counted over all of them.
     causal : bool
         Whether a query reads the keys j ≤ i only.
+    eps : float
+        The :math:`\epsilon` of the layer.
+    query_mask, key_mask : array_like of bool, (N_q,) and (N_k,), or (B, N_q) and (B, N_k), optional
+        True: this query, this key takes part. What the others hold does not matter, not even NaN.
 
     Returns
     -------
     VitalSigns
+        Numbers of this head.
 
     Raises
     ------
     TypeError, ValueError
-        As in `key_mass`, or if there is no query or no key.
+        As in `key_mass`, if there is no query or no key, or if there are more axes: several heads have several
+        mixtures, see `head_signs`.
 
     Notes
     -----
-    Queries and keys are counted together but for their entropies. What a value means depends on the time: even
-    and soft is right at the start, sharp is right at the end of training, if the key mass stays away from 0. Source:
-    this book.
+    Queries and keys are counted together but for their entropies, so that the signs of a few queries beside many keys
+    are nearly those of the keys. What a value means depends on the time: even and soft is right at the start, sharp is
+    right at the end of training, if queries are heard. Thresholds are those of `dead_components` and
+    `collapsed_components`. Source: this book.
     """
-    mass = key_mass(gamma_q, gamma_k, causal=causal)
-    q, k = pooled(gamma_q, gamma_k)
+    asks, told = taking_part(gamma_q, gamma_k, query_mask, key_mask)
+    mass = key_mass(gamma_q, gamma_k, causal=causal, query_mask=query_mask, key_mask=key_mask)
+    q, k = gamma_q[asks], gamma_k[told]  # of all sequences
     both = np.concatenate([q, k])
+    dead = dead_components(both)
     alike = collapsed_components(responsibility_overlap(both))
     return VitalSigns(
         float(responsibility_entropy(q, normalised=True).mean()),
         float(responsibility_entropy(k, normalised=True).mean()),
         float(effective_slots(both)),
-        int(dead_components(both).sum()),
-        int((~alike).sum()),
-        float(mass.min()),
+        int(dead.sum()),
+        int((~alike & ~dead).sum()),
+        float((mass[asks] < eps).mean()),
     )
 
 
-def pooled(gamma_q, gamma_k):
-    """Return the rows of all sequences as two matrices, or refuse where there is none."""
-    q, k = (gamma.reshape(-1, gamma.shape[-1]) for gamma in (gamma_q, gamma_k))
-    if not len(q) or not len(k):
-        raise ValueError(f"gamma_q and gamma_k must hold at least one row each, got {len(q)} and {len(k)}")
-    return q, k
+@accepts(gamma_q="H N_q K", gamma_k="H N_k K")
+def head_signs(
+    gamma_q: Float[Array, "... H N_q K"],
+    gamma_k: Float[Array, "... H N_k K"],
+    *,
+    causal: bool = False,
+    eps: float = 1e-6,
+    query_mask: Bool[Array, "... N_q"] | None = None,
+    key_mask: Bool[Array, "... N_k"] | None = None,
+) -> list[VitalSigns]:
+    """Return the vital signs of each head of a layer.
+
+    Parameters
+    ----------
+    gamma_q, gamma_k : array_like, (H, N_q, K) and (H, N_k, K), or (B, H, N_q, K) and (B, H, N_k, K)
+        Responsibilities of the queries and keys that ``GaussianMixtureAttention.project`` gives.
+    causal, eps
+        As in `vital_signs`.
+    query_mask, key_mask : array_like of bool, (N_q,) and (N_k,), or (B, N_q) and (B, N_k), optional
+        As in `vital_signs`; they serve all heads.
+
+    Returns
+    -------
+    list of VitalSigns
+        One for each head.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `vital_signs`.
+
+    Notes
+    -----
+    Source: this book.
+    """
+    options = {"causal": causal, "eps": eps, "query_mask": query_mask, "key_mask": key_mask}
+    return [
+        vital_signs(gamma_q[..., head, :, :], gamma_k[..., head, :, :], **options) for head in range(gamma_q.shape[-3])
+    ]
