@@ -34,14 +34,14 @@ def as_responsibilities(gamma, mask=None, name="gamma", mask_name="mask", what="
     return gamma / np.where(counted, sums, 1)[..., None], counted
 
 
-def taking_part(gamma_q, gamma_k, query_mask, key_mask):
-    """Return which queries and which keys of one head count, at least one of each."""
+def counted_rows(gamma_q, gamma_k, query_mask, key_mask):
+    """Return the rows of one head that count, queries and keys, of all sequences, and which queries these are."""
     if gamma_q.shape[:-2] != gamma_k.shape[:-2]:
         raise ValueError(
             "gamma_k must have the leading axes of gamma_q, one memory for each sequence, "
             f"got shapes {gamma_k.shape} and {gamma_q.shape}"
         )
-    counted = []
+    rows, counted = [], []
     for name, gamma, mask in (("query", gamma_q, query_mask), ("key", gamma_k, key_mask)):
         argument = f"gamma_{name[0]}"
         if gamma.ndim > 3:
@@ -49,12 +49,14 @@ def taking_part(gamma_q, gamma_k, query_mask, key_mask):
                 f"{argument} must have shape (N, K) or (B, N, K), the responsibilities of one head, got shape "
                 f"{gamma.shape} (head_signs takes several)"
             )
-        counted.append(as_responsibilities(gamma, mask, argument, f"{name}_mask", name)[1])
-        if not counted[-1].any():
+        shares, counts = as_responsibilities(gamma, mask, argument, f"{name}_mask", name)
+        if not counts.any():
             raise ValueError(
                 f"{argument} must hold at least one {name} that takes part, got none of shape {gamma.shape}"
             )
-    return counted
+        rows.append(shares[counts])
+        counted.append(counts)
+    return *rows, counted[0]
 
 
 def as_labelled(gamma, name, labels, mask):

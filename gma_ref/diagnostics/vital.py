@@ -8,7 +8,7 @@ import numpy as np
 
 from gma_ref.reference.checks import accepts
 
-from .checks import as_responsibilities, taking_part
+from .checks import as_responsibilities, counted_rows
 from .coincidence import collapsed_components, responsibility_overlap
 from .information import responsibility_entropy
 from .slots import dead_components, effective_slots
@@ -134,19 +134,19 @@ def vital_signs(
     right at the end of training, if queries are heard. Thresholds are those of `dead_components` and
     `collapsed_components`. Source: this book.
     """
-    asks, told = taking_part(gamma_q, gamma_k, query_mask, key_mask)
-    mass = key_mass(gamma_q, gamma_k, causal=causal, query_mask=query_mask, key_mask=key_mask)
-    q, k = gamma_q[asks], gamma_k[told]  # of all sequences
+    masks = {"query_mask": query_mask, "key_mask": key_mask}
+    q, k, asks = counted_rows(gamma_q, gamma_k, **masks)
+    mass = key_mass(gamma_q, gamma_k, causal=causal, **masks)[asks]
     both = np.concatenate([q, k])
     dead = dead_components(both)
-    alike = collapsed_components(responsibility_overlap(both))
+    overlap = responsibility_overlap(both)[~dead][:, ~dead]
     return VitalSigns(
         float(responsibility_entropy(q, normalised=True).mean()),
         float(responsibility_entropy(k, normalised=True).mean()),
         float(effective_slots(both)),
         int(dead.sum()),
-        int((~alike & ~dead).sum()),
-        float((mass[asks] < eps).mean()),
+        int((~collapsed_components(overlap)).sum()),
+        float((mass < eps).mean()),
     )
 
 

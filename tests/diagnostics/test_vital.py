@@ -109,6 +109,8 @@ def test_a_component_that_is_split_in_two_is_counted_once():
     split = np.concatenate([gamma[:, :3], np.repeat(gamma[:, 3:] / 2, 2, axis=1)], axis=1)
     assert vital_signs(gamma, gamma).distinct == vital_signs(split, split).distinct == 4
     assert usage(split)[3] == usage(split)[4]
+    shadow = np.concatenate([gamma[:, :1] * 1e-6, gamma[:, :1] * (1 - 1e-6), gamma[:, 1:]], axis=1)
+    assert vital_signs(shadow, shadow)[3:5] == (1, 4)  # the dead twin comes first, and the living one counts
 
 
 @pytest.mark.parametrize("shared", [False, True])
