@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gma_ref.reference.checks import accepts
+from gma_ref.reference.checks import accepts, as_key_mask
 
 from .checks import as_responsibilities, counted_rows
 from .coincidence import collapsed_components, responsibility_overlap
@@ -124,8 +124,8 @@ def vital_signs(
     Raises
     ------
     TypeError, ValueError
-        As in `key_mass`, if there is no query or no key, or if there are more axes: several heads have several
-        mixtures, see `head_signs`.
+        As in `key_mass`, if there is no query or no key, if `eps` is negative or not finite, or if there are more axes:
+        several heads have several mixtures, see `head_signs`.
 
     Notes
     -----
@@ -185,6 +185,14 @@ def head_signs(
     -----
     Source: this book.
     """
+    if gamma_q.shape[:-2] != gamma_k.shape[:-2] or gamma_q.ndim > 4:
+        raise ValueError(
+            "gamma_q and gamma_k must have shapes (H, N_q, K) and (H, N_k, K), or both with one axis of sequences "
+            f"before, got shapes {gamma_q.shape} and {gamma_k.shape}"
+        )
+    for gamma, mask, name in ((gamma_q, query_mask, "query"), (gamma_k, key_mask, "key")):
+        one = (*gamma.shape[:-3], *gamma.shape[-2:])
+        as_key_mask(mask, one, f"each head of gamma_{name[0]}", f"{name}_mask", name)
     options = {"causal": causal, "eps": eps, "query_mask": query_mask, "key_mask": key_mask}
     return [
         vital_signs(gamma_q[..., head, :, :], gamma_k[..., head, :, :], **options) for head in range(gamma_q.shape[-3])

@@ -1,5 +1,7 @@
 """Key mass and the vital signs of a head: by hand, by the memory that is read, by loops, and one by one."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -171,3 +173,29 @@ def test_what_does_not_fit_is_refused():
         vital_signs(draw(2, 5, 3), draw(5, 3))
     with pytest.raises(ValueError, match=r"^gamma_k must have shape .* with H = 2 as in gamma_q"):
         head_signs(draw(2, 5, 3), draw(4, 5, 3))
+
+
+def test_head_signs_name_what_was_given_not_a_head_of_it():
+    for shapes in (((1, 2, 2, 5, 3),) * 2, ((2, 2, 5, 3), (2, 5, 3)), ((2, 2, 5, 3), (1, 2, 5, 3))):
+        q, k = (draw(*shape) for shape in shapes)
+        message = "^gamma_q and gamma_k must have shapes .*" + re.escape(f"got shapes {q.shape} and {k.shape}") + "$"
+        with pytest.raises(ValueError, match=message):
+            head_signs(q, k)
+    q = draw(2, 4, 5, 3)
+    for of, name in (("query", "gamma_q"), ("key", "gamma_k")):
+        message = rf"^{of}_mask .* since each head of {name} has shape \(2, 5, 3\); got shape \(2, 4, 5\)$"
+        with pytest.raises(ValueError, match=message):
+            head_signs(q, q, **{f"{of}_mask": np.ones((2, 4, 5), bool)})
+
+
+@pytest.mark.parametrize("function", [key_mass, vital_signs])
+def test_a_refused_mask_gives_no_advice_that_would_be_refused_too(function):
+    gamma = draw(2, 5, 3)
+    for shape in ((3, 5), (2,), (2, 1, 5)):
+        with pytest.raises(ValueError, match=re.escape(f"got shape {shape}") + "$"):
+            function(gamma, gamma, query_mask=np.ones(shape, bool))
+
+
+def test_queries_of_a_sequence_without_keys_are_unheard():
+    told = np.array([[True] * 6, [False] * 6, [True] * 6])
+    assert vital_signs(draw(3, 4, 5), draw(3, 6, 5, seed=1), key_mask=told).unheard == pytest.approx(1 / 3)
