@@ -58,6 +58,7 @@ CAUSAL = "routing/causal"
 LEARNING = "theory/learning_the_mixture"
 GRADIENTS = "theory/gradients"
 STRUCTURE = "theory/low_rank"
+READING = "models/reading_responsibilities"
 STABILITY = "theory/stability"
 BLOCKED = "speed/blocked"
 
@@ -200,7 +201,7 @@ EQUATIONS = (
          proof="structure.output_mixes_slot_means",
          pytorch="memory.slot_means"),
     _row("B11", "ours", "effective number of slots", "slots.effective_slots",
-         "test_slots.py::test_effective_slots_are_the_inverse_of_the_mean_affinity",
+         "test_slots.py::test_effective_slots_are_the_inverse_of_the_mean_affinity", READING,
          proof="structure.effective_number_of_slots", room="diagnostics"),
     _row("L1", "ours", "bound of the score's gradient", "stability.score_gradient_bound",
          "test_stability.py::test_bounds_are_those_of_the_definitions", STABILITY,

@@ -85,7 +85,10 @@ def signature(source: str, node: ast.FunctionDef) -> str:
     if arguments.kwarg:
         names.append(f"**{arguments.kwarg.arg}")
     inside = ", ".join(names)
-    return f"({inside})" if len(f"def {node.name}({inside}):") <= WIDEST_SIGNATURE else f"(\n    {inside}\n)"
+    if len(f"def {node.name}({inside}):") <= WIDEST_SIGNATURE:
+        return f"({inside})"
+    lines = textwrap.fill(inside, WIDEST_SIGNATURE - 4, break_long_words=False, break_on_hyphens=False)
+    return f"(\n{textwrap.indent(lines, '    ')}\n)"
 
 
 def update(text: str, path: str, root: Path = ROOT) -> tuple[str, list[str]]:

@@ -12,6 +12,7 @@ from .information import Information, component_information, responsibility_entr
 from .permutations import PermutationTest, permutation_test
 from .slots import dead_components, effective_slots, usage
 from .top import TopTokens, top_tokens
+from .vital import VitalSigns, head_signs, key_mass, vital_signs
 
 __all__ = [
     "Alignment",
@@ -19,6 +20,7 @@ __all__ = [
     "Information",
     "PermutationTest",
     "TopTokens",
+    "VitalSigns",
     "alignment",
     "collapsed_components",
     "component_groups",
@@ -28,9 +30,12 @@ __all__ = [
     "effective_rank",
     "effective_slots",
     "gaussian_overlap",
+    "head_signs",
+    "key_mass",
     "permutation_test",
     "responsibility_entropy",
     "responsibility_overlap",
     "top_tokens",
     "usage",
+    "vital_signs",
 ]

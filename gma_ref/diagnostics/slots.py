@@ -79,8 +79,9 @@ def effective_slots(gamma: Float[Array, "... N K"], mask: Bool[Array, "... N"] |
     is the inverse of Simpson's index, E. H. Simpson, *Measurement of diversity*, Nature 163, 1949.
     """
     share = usage(gamma, mask)
+    effective = ratio(1.0, np.square(share).sum(axis=-1))
     # rounding may not lead out of the range that the mathematics allows
-    return np.minimum(ratio(1.0, np.square(share).sum(axis=-1)), share.shape[-1])
+    return np.minimum(effective, share.shape[-1])
 
 
 def dead_components(

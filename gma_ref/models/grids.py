@@ -97,16 +97,9 @@ EXPERIMENTS = {
         Grid(_GMA, {"mixer_options": ({"shared_mixture": True},)}),
         Grid(_GMA | {"mixer_options": {"shared_mixture": True}}, {"num_components": (128,)}),
     ],
-    # what the others have of the same: the norm left out, with the convolution and without, more heads, other numbers
-    # of features
+    # what the others have of the same: the norm left out, more heads, other numbers of features
     "language-ingredients": [
         Grid(_LANGUAGE, {"mixer": _OTHERS, "qk_norm": (False,)}, tuned_by="language-rates", alike=("mixer",)),
-        Grid(
-            _LANGUAGE | {"convolution": 0},
-            {"mixer": MIXERS[:4], "qk_norm": (False,)},
-            tuned_by="language-plain-rates",
-            alike=("mixer",),
-        ),
         Grid(
             _LANGUAGE | {"qk_norm": True},
             {"mixer": _OTHERS, "num_heads": (8,)},

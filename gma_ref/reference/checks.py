@@ -163,9 +163,10 @@ def as_key_mask(key_mask, shape, keys, name="key_mask", what="key"):
     if mask.ndim == len(shape) - 1:
         fits = fits or all(m in (1, n) for m, n in zip(mask.shape, shape[:-1], strict=True))
     if not fits:
+        hint = f" (for a mask per batch, try {name}[:, None])" if mask.ndim == len(shape) - 2 > 1 else ""
         raise ValueError(
             f"{name} must have shape ({shape[-2]},), or {len(shape) - 1} axes that broadcast to {shape[:-1]}, since "
-            f"{keys} has shape {shape}; got shape {mask.shape} (for a mask per batch, try {name}[:, None])"
+            f"{keys} has shape {shape}; got shape {mask.shape}{hint}"
         )
     return mask
 

@@ -137,6 +137,13 @@ def test_a_wide_signature_takes_a_line_of_its_own():
     assert third == "):"
 
 
+def test_a_signature_too_wide_for_a_line_takes_two():
+    _, second, third, fourth, *_ = sources.show("gma_ref.diagnostics.vital.vital_signs").split("\n")
+    assert second == "    gamma_q, gamma_k, *, causal=False, eps=1e-6, query_mask=None,"
+    assert third == "    key_mask=None"
+    assert fourth == "):"
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
