@@ -47,9 +47,9 @@ def plant_checkpoint_and_log(models):
 
     model = Transformer(Config(vocabulary=5, num_layers=1, d_model=8, num_heads=2))
     checkpoints.save("planted", model, command="python", metrics={"validation": 1.0}, folder=models / "trained")
-    name = experiments.log_name(experiments.runs_of("digits")[0])
-    (models / "logs" / "digits").mkdir(parents=True, exist_ok=True)
-    (models / "logs" / "digits" / f"{name}.json").write_text('{"name": "planted"}', encoding="utf-8")
+    name = experiments.log_name(experiments.runs_of("recall-rates")[0])
+    (models / "logs" / "recall-rates").mkdir(parents=True, exist_ok=True)
+    (models / "logs" / "recall-rates" / f"{name}.json").write_text('{"name": "planted"}', encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_checkpoint_and_logs_load_from_the_wheel_without_the_repository(wheel, t
     (tmp_path / "empty").mkdir()
     code = (
         "import gma_ref, torch; from gma_ref.models import checkpoints, experiments\n"
-        "assert experiments.logs('digits')[0] == {'name': 'planted'}\n"
+        "assert experiments.logs('recall-rates')[0] == {'name': 'planted'}\n"
         "model = checkpoints.load('planted')\n"
         "logits = model(torch.tensor([[0, 1, 4]]))\n"
         "print(gma_ref.__file__, tuple(logits.shape), checkpoints.card('planted')['metrics'], checkpoints.available())"

@@ -80,9 +80,9 @@ def test_split_is_printed_with_every_play(capsys):
 def test_windows_of_ten_tokens_and_length_eight_start_at_0_and_1():
     tokens = torch.arange(10)
     assert count_windows(10, 8) == 2
-    inputs, targets, _ = windows(tokens, torch.arange(2), 8)
-    assert inputs.tolist() == [list(range(8)), list(range(1, 9))]
-    assert torch.equal(targets, inputs + 1)
+    batch = windows(tokens, torch.arange(2), 8)
+    assert batch.inputs.tolist() == [list(range(8)), list(range(1, 9))]
+    assert torch.equal(batch.targets, batch.inputs + 1)
     with pytest.raises(ValueError, match=r"^length must leave a next token, got 10 with a text of 10 tokens$"):
         count_windows(10, 10)
     with pytest.raises(ValueError, match=r"^length must be at least 1, got 0$"):
