@@ -83,6 +83,13 @@ _GENRE |= {"evaluate_every": 50, "evaluation_tokens": 270_336, "final_tokens": N
 _READERS = {"mixer, num_components": (*((mixer, 64) for mixer in MIXERS[:4]), ("gma", 1))}  # the last routes nothing
 _GENRE_RATES = (3e-3, 6e-3, 12e-3, 24e-3)
 
+
+def _at_length(length, batch, shared, varied, tuned_by):
+    """Return the runs that count at another length than that of the tuning, with its rates."""
+    shared = shared | {"test": True, "batch": batch, "length": length}
+    return [Grid(shared, {"seed": SEEDS} | varied, tuned_by=tuned_by, alike=("mixer",))]
+
+
 EXPERIMENTS = {
     # GMA with one thing changed at a time; the first row is what is changed, with seeds that show how far chance goes
     "language-ablation": [
@@ -115,22 +122,8 @@ EXPERIMENTS = {
     ],
     "language-rates": [Grid(_LANGUAGE, _ALL | {"lr": RATES})],
     "language": [Grid(_TESTED, {"seed": SEEDS} | _ALL, tuned_by="language-rates")],
-    "language-512": [
-        Grid(
-            _TESTED | {"batch": 4, "length": 512},
-            {"seed": SEEDS} | _ATTENTION,
-            tuned_by="language-rates",
-            alike=("mixer",),
-        ),
-    ],
-    "language-2048": [
-        Grid(
-            _TESTED | {"batch": 1, "length": 2048},
-            {"seed": SEEDS} | _ATTENTION,
-            tuned_by="language-rates",
-            alike=("mixer",),
-        ),
-    ],
+    "language-512": _at_length(512, 4, _LANGUAGE, _ATTENTION, "language-rates"),
+    "language-2048": _at_length(2048, 1, _LANGUAGE, _ATTENTION, "language-rates"),
     "language-plain-rates": [Grid(_LANGUAGE | {"convolution": 0}, _ATTENTION | {"lr": RATES})],
     "language-plain": [
         Grid(_TESTED | {"convolution": 0}, {"seed": SEEDS} | _ATTENTION, tuned_by="language-plain-rates"),
@@ -166,20 +159,6 @@ EXPERIMENTS = {
     ],
     "genre-rates": [Grid(_GENRE, _ATTENTION | {"lr": _GENRE_RATES})],
     "genre": [Grid(_GENRE | {"test": True}, {"seed": SEEDS} | _READERS, tuned_by="genre-rates")],
-    "genre-2048": [
-        Grid(
-            _GENRE | {"test": True, "batch": 12, "length": 2048},
-            {"seed": SEEDS} | _READERS,
-            tuned_by="genre-rates",
-            alike=("mixer",),
-        ),
-    ],
-    "genre-8192": [
-        Grid(
-            _GENRE | {"test": True, "batch": 3, "length": 8192},
-            {"seed": SEEDS} | _READERS,
-            tuned_by="genre-rates",
-            alike=("mixer",),
-        ),
-    ],
+    "genre-2048": _at_length(2048, 12, _GENRE, _READERS, "genre-rates"),
+    "genre-8192": _at_length(8192, 3, _GENRE, _READERS, "genre-rates"),
 }

@@ -41,9 +41,10 @@ class GenreTask:
         self.vocabulary = Symbols("".join(play_text(title, speakers) for title in self.titles["train"]))
         self.groups = tuple(title for part in PARTS for title in self.titles[part])
         self._plays = {part: [[] for _ in GENRES] for part in PARTS}  # by part and label, each with its number
-        for number, title in enumerate(self.groups):
-            (part,) = (part for part in PARTS if title in self.titles[part])
-            self._plays[part][label_of[title]].append((number, self.vocabulary.encode(play_text(title, speakers))))
+        for part, group in self.titles.items():
+            for title in group:
+                play = self.vocabulary.encode(play_text(title, speakers))
+                self._plays[part][label_of[title]].append((self.groups.index(title), play))
 
     def whole_plays(self, part: str) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the label of each play of a part and its tokens."""
