@@ -129,6 +129,9 @@ def test_what_does_not_fit_is_refused():
         make_task("recall", num_pairs=64, vocabulary_size=128)
     with pytest.raises(ValueError, match=r"^num_pairs must be from 1 to 63, got 4,64$"):
         make_task("recall", num_pairs="4,64", vocabulary_size=128)
+    for wrong in (2.5, [4, 8], True, None):
+        with pytest.raises(TypeError, match=rf"^num_pairs must be an integer, got {type(wrong).__name__}$"):
+            make_task("recall", num_pairs=wrong)
     with pytest.raises(ValueError, match=r"^num_pairs must name each number once, got 4,4$"):
         make_task("recall", num_pairs="4,4")
     with pytest.raises(ValueError, match=r"""^num_pairs must be a number, or several as in "4,8,16", got '4;8'$"""):

@@ -6,6 +6,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from gma_ref.reference.checks import as_count
+
 from .task import IGNORED, Batch, batches_of, check_part
 from .vocabulary import Numbers
 
@@ -104,8 +106,10 @@ def numbers_in(listed: int | str) -> tuple[int, ...]:
     >>> numbers_in("4,8,16")
     (4, 8, 16)
     """
+    if not isinstance(listed, str):
+        return (as_count("num_pairs", listed),)
     try:
-        numbers = tuple(map(int, listed.split(","))) if isinstance(listed, str) else (int(listed),)
+        numbers = tuple(map(int, listed.split(",")))
     except ValueError as error:
         raise ValueError(f'num_pairs must be a number, or several as in "4,8,16", got {listed!r}') from error
     if len(set(numbers)) < len(numbers):
